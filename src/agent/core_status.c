@@ -36,11 +36,7 @@ static void write_activation(struct core *core, bool active, struct json_writer 
 	const int64_t since_ms = atomic_load(&core->activation->since_ms);
 
 	json_member_bool(json, "active", active);
-	json_key(json, "active_since_ms");
-	if (since_ms == 0)
-		json_put_null(json);
-	else
-		json_put_integer(json, since_ms);
+	json_member_integer_or_null(json, "active_since_ms", since_ms);
 	json_member_string(json, "activated_by", causes[atomic_load(&core->activation->cause)]);
 }
 
@@ -145,11 +141,7 @@ static void write_sampler(struct core *core, struct json_writer *json)
 	json_member_unsigned(json, "live_blocks", sampler.live_blocks);
 	json_member_unsigned(json, "sites", sampler.sites);
 	json_member_unsigned(json, "memory_bytes", sampler.memory_bytes);
-	json_key(json, "since_ms");
-	if (sampler.since_ms == 0)
-		json_put_null(json);
-	else
-		json_put_integer(json, sampler.since_ms);
+	json_member_integer_or_null(json, "since_ms", sampler.since_ms);
 	json_member_string(json, "method", sampler.method);
 	json_member_bool(json, "mapped", sampler.has_mapped);
 	json_member_unsigned(json, "entries", sampler.entries);

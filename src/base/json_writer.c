@@ -165,6 +165,15 @@ void json_member_integer(struct json_writer *json, const char *key, int64_t valu
 	json_put_integer(json, value);
 }
 
+void json_member_integer_or_null(struct json_writer *json, const char *key, int64_t value)
+{
+	json_key(json, key);
+	if (value == 0)
+		json_put_null(json);
+	else
+		json_put_integer(json, value);
+}
+
 void json_member_unsigned(struct json_writer *json, const char *key, uint64_t value)
 {
 	json_key(json, key);

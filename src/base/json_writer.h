@@ -49,6 +49,8 @@ void json_put_raw(struct json_writer *json, const char *text, size_t size);
 /* Key and value in one. */
 void json_member_string(struct json_writer *json, const char *key, const char *text);
 void json_member_integer(struct json_writer *json, const char *key, int64_t value);
+/* 0 is written as null. */
+void json_member_integer_or_null(struct json_writer *json, const char *key, int64_t value);
 void json_member_unsigned(struct json_writer *json, const char *key, uint64_t value);
 void json_member_real(struct json_writer *json, const char *key, double value);
 void json_member_bool(struct json_writer *json, const char *key, bool value);

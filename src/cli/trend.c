@@ -213,11 +213,7 @@ static void write_json(
 	for (size_t i = 0; i < trend->profile_count; i++)
 		json_put_bool(&json, trend->is_warm_up[i]);
 	json_array_end(&json);
-	json_key(&json, "attached_ms");
-	if (trend->attached_ms != 0)
-		json_put_integer(&json, trend->attached_ms);
-	else
-		json_put_null(&json);
+	json_member_integer_or_null(&json, "attached_ms", trend->attached_ms);
 	json_member_unsigned(&json, "attach_count", trend->attach_count);
 	json_key(&json, "total");
 	write_site_json(&json, trend, &trend->total);

@@ -132,11 +132,7 @@ static void put_target(struct json_writer *json, const struct poll_result *item)
 
 	json_object_begin(json);
 	json_member_string(json, "name", backend->name);
-	json_key(json, "pid");
-	if (backend->pid != 0)
-		json_put_integer(json, backend->pid);
-	else
-		json_put_null(json);
+	json_member_integer_or_null(json, "pid", backend->pid);
 	json_member_string(json, "label", backend->target.label);
 	put_url(json, backend);
 	json_member_bool(json, "reachable", status != NULL);
@@ -154,11 +150,7 @@ static void put_problem(struct json_writer *json, const struct backend_problem *
 {
 	json_object_begin(json);
 	json_member_string(json, "name", problem->name);
-	json_key(json, "pid");
-	if (problem->pid != 0)
-		json_put_integer(json, problem->pid);
-	else
-		json_put_null(json);
+	json_member_integer_or_null(json, "pid", problem->pid);
 	json_member_string(json, "label", problem->name);
 	json_key(json, "url");
 	json_put_null(json);

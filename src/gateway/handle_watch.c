@@ -130,11 +130,7 @@ static void put_watch(struct json_writer *json, const struct watch_report *repor
 
 	json_object_begin(json);
 	json_member_string(json, "target", report->name);
-	json_key(json, "pid");
-	if (report->pid != 0)
-		json_put_integer(json, report->pid);
-	else
-		json_put_null(json);
+	json_member_integer_or_null(json, "pid", report->pid);
 	json_member_string(json, "section", report->section.pattern);
 	json_member_integer(json, "line", report->section.line);
 	json_member_string(json, "state", state_names[report->state]);

@@ -139,11 +139,7 @@ bool render_json(const struct view *view, const struct render_options *options, 
 	json_member_string(&json, "unit", jeprof_value_unit(view, &exact));
 	json_member_unsigned(&json, "sample_interval_bytes", view->interval_bytes);
 	json_member_string(&json, "sampling", view->sampling);
-	json_key(&json, "attached_ms");
-	if (view->attached_ms != 0)
-		json_put_integer(&json, view->attached_ms);
-	else
-		json_put_null(&json);
+	json_member_integer_or_null(&json, "attached_ms", view->attached_ms);
 	json_member_bool(&json, "difference", view->is_difference);
 	write_total(&json, view);
 	write_nodes(&json, view);
