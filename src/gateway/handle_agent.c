@@ -86,26 +86,25 @@ static const char *media_type(const struct request *request)
 		       : route->format_media_type(format);
 }
 
-void agent_read(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool agent_read(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
 	struct backend_answer answer;
-	struct error err = { 0 };
 	CLEANUP(buffer_deinit) struct buffer path = BUFFER_OR_EXIT;
 
 	append_path(request, &path);
 	append_query(request, &path);
-	if (gateway_find(gateway, request, &backend, &err) &&
-		read_answer(backend, request, buffer_string(&path), &answer, &err)) {
-		reply_blob(reply, 200, media_type(request), answer.body);
-		if (is_profile(request) && answer.time_ms != 0) {
-			reply_header(reply, "Heapctl-Dump-Ms", "%.0f", answer.milliseconds);
-			reply_header(reply, "Heapctl-Time-Ms", "%" PRId64, answer.time_ms);
-		}
-		blob_drop(answer.body);
-	} else {
-		reply_failure(request, &err, reply);
+	if (!gateway_find(gateway, request, &backend, err) ||
+		!read_answer(backend, request, buffer_string(&path), &answer, err))
+		return false;
+	reply_blob(reply, 200, media_type(request), answer.body);
+	if (is_profile(request) && answer.time_ms != 0) {
+		reply_header(reply, "Heapctl-Dump-Ms", "%.0f", answer.milliseconds);
+		reply_header(reply, "Heapctl-Time-Ms", "%" PRId64, answer.time_ms);
 	}
+	blob_drop(answer.body);
+	return true;
 }
 
 /* force=true is not passed through (docs/decisions.md). */
@@ -115,38 +114,38 @@ static void correct_hint(struct error *err)
 		error_hint(err, "not through a gateway: on the target's machine, with force=true");
 }
 
-void agent_change(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool agent_change(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
 	CLEANUP(blob_cleanup) struct blob *body = NULL;
-	struct error err = { 0 };
 	bool created = false;
 	CLEANUP(buffer_deinit) struct buffer path = BUFFER_OR_EXIT;
 
 	append_path(request, &path);
 	append_query(request, &path);
-	if (gateway_find(gateway, request, &backend, &err) &&
-		backend_post(backend, buffer_string(&path), &body, &created, &err)) {
-		reply_blob(reply, created ? 201 : 200, "application/json", body);
-	} else {
-		correct_hint(&err);
-		reply_failure(request, &err, reply);
+	if (!gateway_find(gateway, request, &backend, err) ||
+		!backend_post(backend, buffer_string(&path), &body, &created, err)) {
+		correct_hint(err);
+		return false;
 	}
+	reply_blob(reply, created ? 201 : 200, "application/json", body);
+	return true;
 }
 
 enum { KERNEL_PART_BYTES = 256 * 1024 * 1024 };
 
-void api_kernel(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool api_kernel(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
 	CLEANUP(buffer_deinit) struct buffer body = BUFFER_OR_EXIT;
 	const enum kernel_part part = (enum kernel_part)request_number(request, "part", 0);
-	struct error err = { 0 };
 
 	body.limit = KERNEL_PART_BYTES;
-	if (gateway_find(gateway, request, &backend, &err) &&
-		kernel_view_fetch(&backend->target, part, &body, &err))
-		reply_buffer(reply, 200, "text/plain; charset=utf-8", &body);
-	else
-		reply_failure(request, &err, reply);
+	if (!gateway_find(gateway, request, &backend, err) ||
+		!kernel_view_fetch(&backend->target, part, &body, err))
+		return false;
+	reply_buffer(reply, 200, "text/plain; charset=utf-8", &body);
+	return true;
 }

@@ -47,26 +47,24 @@ static int64_t max_of(const struct request *request, int64_t otherwise)
 
 static void start_object(struct json_writer *json, struct buffer *body, const char *key)
 {
-	buffer_init(body, &memory_or_exit);
 	json_init(json, body);
 	json_object_begin(json);
 	json_key(json, key);
 }
 
-void api_archive(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool api_archive(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
-	struct error err = { 0 };
+	CLEANUP(buffer_deinit) struct buffer body = BUFFER_OR_EXIT;
 	struct json_writer json;
-	struct buffer body;
 
+	(void)request;
 	start_object(&json, &body, "targets");
-	if (has_store(gateway, &err) && store_list_targets(gateway->store, &json, &err)) {
-		json_object_end(&json);
-		reply_buffer(reply, 200, JSON_TYPE, &body);
-	} else {
-		reply_failure(request, &err, reply);
-	}
-	buffer_deinit(&body);
+	if (!has_store(gateway, err) || !store_list_targets(gateway->store, &json, err))
+		return false;
+	json_object_end(&json);
+	reply_buffer(reply, 200, JSON_TYPE, &body);
+	return true;
 }
 
 /* The array again as `moments`, until 0.3, for clients that do not use `max`. */
@@ -78,35 +76,31 @@ static void put_former_name(struct json_writer *json, const struct buffer *body,
 	json_put_raw(json, snapshots, strlen(snapshots));
 }
 
-void api_timeline(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool api_timeline(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
-	struct error err = { 0 };
+	CLEANUP(buffer_deinit) struct buffer body = BUFFER_OR_EXIT;
 	struct json_writer json;
-	struct buffer body;
-	char name[128] = "";
+	char name[128];
 	size_t total = 0;
 
+	if (!find_name(gateway, request, name, err))
+		return false;
+	const struct store_query query = make_query(request, name);
 	start_object(&json, &body, "snapshots");
 	const size_t begin = body.size;
-	const bool is_known = find_name(gateway, request, name, &err);
-	const struct store_query query = make_query(request, name);
-	bool ok = is_known &&
-		  store_list(gateway->store, &query, (size_t)max_of(request, TIMELINE_SNAPSHOTS),
-			  &json, &total, &err);
-	if (ok) {
-		if (request_text(request, "max") == NULL)
-			put_former_name(&json, &body, begin);
-		json_member_unsigned(&json, "total", total);
-		json_key(&json, "processes");
-		ok = store_list_processes(gateway->store, &query, &json, &err);
-	}
-	if (ok) {
-		json_object_end(&json);
-		reply_buffer(reply, 200, JSON_TYPE, &body);
-	} else {
-		reply_failure(request, &err, reply);
-	}
-	buffer_deinit(&body);
+	if (!store_list(gateway->store, &query, (size_t)max_of(request, TIMELINE_SNAPSHOTS), &json,
+		    &total, err))
+		return false;
+	if (request_text(request, "max") == NULL)
+		put_former_name(&json, &body, begin);
+	json_member_unsigned(&json, "total", total);
+	json_key(&json, "processes");
+	if (!store_list_processes(gateway->store, &query, &json, err))
+		return false;
+	json_object_end(&json);
+	reply_buffer(reply, 200, JSON_TYPE, &body);
+	return true;
 }
 
 /* A snapshot by its id, or by its time. */
@@ -124,29 +118,29 @@ static bool get_snapshot(struct gateway *gateway, const struct request *request,
 	       blob_take_fd(fd, profile, err);
 }
 
-void api_snapshot(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool api_snapshot(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
 	CLEANUP(snapshot_profiles_deinit) struct snapshot_profiles kept = { 0 };
 	const int64_t base_ms = request_number(request, "base_ms", -1);
 	const bool has_base = base_ms >= 0 || request_text(request, "base") != NULL;
 	struct snapshot now, before = { 0 };
-	struct error err = { 0 };
 	char name[128];
 
-	if (!find_name(gateway, request, name, &err) ||
+	if (!find_name(gateway, request, name, err) ||
 		!get_snapshot(gateway, request, name, "id",
-			request_number(request, "at_ms", INT64_MAX), &now, &kept.profile, &err) ||
+			request_number(request, "at_ms", INT64_MAX), &now, &kept.profile, err) ||
 		(has_base && !get_snapshot(gateway, request, name, "base", base_ms, &before,
-				     &kept.base, &err))) {
-		reply_failure(request, &err, reply);
-		return;
-	}
+				     &kept.base, err)))
+		return false;
 	kept.name = now.target;
 	kept.owner = xasprintf("snapshot/%" PRId64 "-%" PRId64, now.id, before.id);
 	kept.time_ms = now.time_ms;
 	kept.base_ms = before.time_ms;
-	if (snapshot_render_reply(gateway, request, &kept, reply))
-		reply_header(reply, "Heapctl-Time-Ms", "%" PRId64, now.time_ms);
+	if (!snapshot_render_reply(gateway, request, &kept, reply, err))
+		return false;
+	reply_header(reply, "Heapctl-Time-Ms", "%" PRId64, now.time_ms);
+	return true;
 }
 
 /*
@@ -303,15 +297,16 @@ static bool trend_render_get(struct gateway *gateway, const struct trend_render 
 	return result_cache_get(&gateway->render_cache, key, keep, make_trend, &order, blob, err);
 }
 
-void api_trend(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool api_trend(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
 	CLEANUP(blob_cleanup) struct blob *result = NULL;
 	const char *const format = request_text(request, "format");
 	struct store_series series;
-	struct error err = { 0 };
-	char name[128] = "";
+	char name[128];
 
-	const bool is_known = find_name(gateway, request, name, &err);
+	if (!find_name(gateway, request, name, err))
+		return false;
 	const struct trend_render render = {
 		.format = trend_format_find(format == NULL ? "json" : format),
 		.query = make_query(request, name),
@@ -323,10 +318,8 @@ void api_trend(struct gateway *gateway, const struct request *request, struct re
 		.ignore = request_text(request, "ignore"),
 		.exclude = request_text(request, "exclude"),
 	};
-	if (!is_known || !trend_render_get(gateway, &render, &series, &result, &err)) {
-		reply_failure(request, &err, reply);
-		return;
-	}
+	if (!trend_render_get(gateway, &render, &series, &result, err))
+		return false;
 	reply_blob(reply, 200, render.format->media_type, result);
 	reply->policy = render.format->policy;
 	if (render.format->option == NULL)
@@ -335,4 +328,5 @@ void api_trend(struct gateway *gateway, const struct request *request, struct re
 	/* Its former name, until 0.3. */
 	reply_header(reply, "Heapctl-Moments", "%zu", series.count);
 	reply_header(reply, "Heapctl-Processes", "%lld", (long long)series.processes);
+	return true;
 }

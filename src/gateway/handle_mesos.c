@@ -15,20 +15,22 @@
 
 #define JSON_TYPE "application/json"
 
-/* Mesos answers 400 for all of this; here only statuses that its scripts act on stay. */
-static void fail(const struct error *err, struct reply *reply)
+/* Mesos answers 400 for all of this; here only statuses that its scripts act on stay. True. */
+static bool fail(const struct error *err, struct reply *reply)
 {
 	const int status = reply_status_of(err);
 
 	reply_error_text(reply, status == 501 ? 400 : status, err);
+	return true;
 }
 
-/* A missing profile is 400 in Mesos. */
-static void fail_download(const struct error *err, struct reply *reply)
+/* A missing profile is 400 in Mesos. True. */
+static bool fail_download(const struct error *err, struct reply *reply)
 {
 	const int status = reply_status_of(err);
 
 	reply_error_text(reply, status == 503 || status == 403 ? status : 400, err);
+	return true;
 }
 
 static void reply_started(const json_t *run, struct reply *reply)
@@ -54,20 +56,20 @@ static void reply_started(const json_t *run, struct reply *reply)
 	reply_buffer(reply, 200, JSON_TYPE, &body);
 }
 
-void mesos_start(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool mesos_start(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
 	CLEANUP(json_cleanup) json_t *run = NULL;
-	struct error err = { 0 };
 	char path[64];
 
 	snprintf(path, sizeof path, "/v1/runs?duration_ms=%" PRId64,
 		request_number(request, "duration", DURATION_DEFAULT_RUN_MS));
-	if (gateway_find(gateway, request, &backend, &err) &&
-		backend_post_json(backend, path, &run, NULL, &err))
-		reply_started(run, reply);
-	else
-		fail(&err, reply);
+	if (!gateway_find(gateway, request, &backend, err) ||
+		!backend_post_json(backend, path, &run, NULL, err))
+		return fail(err, reply);
+	reply_started(run, reply);
+	return true;
 }
 
 /* Where the downloads of a run are: under the same prefix as the request. */
@@ -104,41 +106,40 @@ static void reply_stopped(
 
 /* No run is on. Sampling that another client switched on stays on; else the last profile is the
  * answer. */
-static void reply_not_running(
-	struct backend *backend, const struct request *request, struct reply *reply)
+static bool reply_not_running(struct backend *backend, const struct request *request,
+	struct reply *reply, struct error *err)
 {
 	CLEANUP(json_cleanup) json_t *status = NULL;
-	struct error err = { 0 };
 	int64_t id;
 
-	if (!backend_get_json(backend, "/v1/status", &status, &err)) {
-		fail(&err, reply);
-	} else if (json_flag(status, "profiling.active")) {
-		error_set(&err, ERROR_STATE,
+	if (!backend_get_json(backend, "/v1/status", &status, err))
+		return fail(err, reply);
+	if (json_flag(status, "profiling.active")) {
+		error_set(err, ERROR_STATE,
 			"sampling was switched on by the program or another tool");
-		error_hint(&err, "switch it off the same way");
-		reply_error_text(reply, 400, &err);
-	} else if (run_profiles_newest(backend, &id, &err)) {
-		reply_stopped(request, id, "no run is on; this is the last one", reply);
-	} else {
-		fail_download(&err, reply);
+		return error_hint(err, "switch it off the same way");
 	}
+	if (!run_profiles_newest(backend, &id, err))
+		return fail_download(err, reply);
+	reply_stopped(request, id, "no run is on; this is the last one", reply);
+	return true;
 }
 
-void mesos_stop(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool mesos_stop(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
 	CLEANUP(json_cleanup) json_t *run = NULL;
-	struct error err = { 0 };
 
-	if (!gateway_find(gateway, request, &backend, &err))
-		fail(&err, reply);
-	else if (backend_post_json(backend, "/v1/runs/stop", &run, NULL, &err))
-		reply_stopped(request, json_number(run, "id"), "the run has ended", reply);
-	else if (err.kind == ERROR_STATE || err.kind == ERROR_NOT_FOUND)
-		reply_not_running(backend, request, reply);
-	else
-		fail(&err, reply);
+	if (!gateway_find(gateway, request, &backend, err))
+		return fail(err, reply);
+	if (!backend_post_json(backend, "/v1/runs/stop", &run, NULL, err)) {
+		if (err->kind == ERROR_STATE || err->kind == ERROR_NOT_FOUND)
+			return reply_not_running(backend, request, reply, err);
+		return fail(err, reply);
+	}
+	reply_stopped(request, json_number(run, "id"), "the run has ended", reply);
+	return true;
 }
 
 static bool is_jemalloc(const json_t *status)
@@ -176,19 +177,17 @@ static void put_jemalloc(const json_t *status, struct json_writer *json)
 	json_object_end(json);
 }
 
-void mesos_state(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool mesos_state(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
 	CLEANUP(json_cleanup) json_t *status = NULL;
-	struct error err = { 0 };
 	struct json_writer json;
 	CLEANUP(buffer_deinit) struct buffer body = BUFFER_OR_EXIT;
 
-	if (!gateway_find(gateway, request, &backend, &err) ||
-		!backend_get_json(backend, "/v1/status", &status, &err)) {
-		fail(&err, reply);
-		return;
-	}
+	if (!gateway_find(gateway, request, &backend, err) ||
+		!backend_get_json(backend, "/v1/status", &status, err))
+		return fail(err, reply);
 	const bool used = gateway->profile_cache.made > 0;
 	json_init(&json, &body);
 	json_object_begin(&json);
@@ -201,22 +200,22 @@ void mesos_state(struct gateway *gateway, const struct request *request, struct 
 		put_jemalloc(status, &json);
 	json_object_end(&json);
 	reply_buffer(reply, 200, JSON_TYPE, &body);
+	return true;
 }
 
-void mesos_statistics(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool mesos_statistics(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
 	struct backend_answer answer;
-	struct error err = { 0 };
 
 	/* All of it, as the original gives: "J" alone leaves nothing out. */
-	if (!gateway_find(gateway, request, &backend, &err) ||
-		!backend_get(backend, "/v1/stats?options=J", BACKEND_PROFILE_MS, &answer, &err)) {
-		fail(&err, reply);
-		return;
-	}
+	if (!gateway_find(gateway, request, &backend, err) ||
+		!backend_get(backend, "/v1/stats?options=J", BACKEND_PROFILE_MS, &answer, err))
+		return fail(err, reply);
 	reply_blob(reply, 200, "application/json; charset=utf-8", answer.body);
 	blob_drop(answer.body);
+	return true;
 }
 
 /* The last segment of the path is the format. */
@@ -225,58 +224,41 @@ static const struct profile_format *wanted_format(const struct request *request)
 	return profile_format_find(strrchr(request->route->pattern, '/') + 1);
 }
 
-static void reply_render(struct gateway *gateway, struct backend *backend,
-	const struct profile_render *render, struct reply *reply)
-{
-	CLEANUP(blob_cleanup) struct blob *result = NULL;
-	struct error err = { 0 };
-
-	if (!profile_render_get(gateway, backend, render, &result, &err)) {
-		fail_download(&err, reply);
-		return;
-	}
-	reply_blob(reply, 200, "application/octet-stream", result);
-	reply_attachment(
-		reply, "%s.%" PRId64 ".%s", backend->name, render->id, render->format->extension);
-}
-
-void mesos_download(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool mesos_download(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
+	CLEANUP(blob_cleanup) struct blob *result = NULL;
 	struct profile_render render = { .format = wanted_format(request), .base_id = -1 };
-	struct error err = { 0 };
-	bool ok = gateway_find(gateway, request, &backend, &err);
 
-	if (!ok) {
-		fail(&err, reply);
-		return;
-	}
+	if (!gateway_find(gateway, request, &backend, err))
+		return fail(err, reply);
 	render.id = request_number(request, "id", -1);
-	if (render.id < 0)
-		ok = run_profiles_newest(backend, &render.id, &err);
-	if (ok)
-		reply_render(gateway, backend, &render, reply);
-	else
-		fail_download(&err, reply);
+	if ((render.id < 0 && !run_profiles_newest(backend, &render.id, err)) ||
+		!profile_render_get(gateway, backend, &render, &result, err))
+		return fail_download(err, reply);
+	reply_blob(reply, 200, "application/octet-stream", result);
+	reply_attachment(
+		reply, "%s.%" PRId64 ".%s", backend->name, render.id, render.format->extension);
+	return true;
 }
 
-void mesos_diff(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool mesos_diff(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
 	CLEANUP(blob_cleanup) struct blob *result = NULL;
 	const char *const format = request_text(request, "format");
-	struct error err = { 0 };
 	const struct profile_render render = {
 		.format = profile_format_find(format == NULL ? "text" : format),
 		.id = request_number(request, "id", 0),
 		.base_id = request_number(request, "base", 0),
 	};
 
-	if (!gateway_find(gateway, request, &backend, &err) ||
-		!profile_render_get(gateway, backend, &render, &result, &err)) {
-		fail_download(&err, reply);
-		return;
-	}
+	if (!gateway_find(gateway, request, &backend, err) ||
+		!profile_render_get(gateway, backend, &render, &result, err))
+		return fail_download(err, reply);
 	reply_blob(reply, 200, render.format->media_type, result);
 	reply->policy = render.format->policy;
+	return true;
 }

@@ -537,17 +537,15 @@ static bool choose(struct gateway *gateway, const struct request *request,
 	return true;
 }
 
-void metrics(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool metrics(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
 	CLEANUP(backend_list_deinit) struct backend_list list = { 0 };
-	struct error err = { 0 };
 	struct exposition out;
 	CLEANUP(buffer_deinit) struct buffer body = BUFFER_OR_EXIT;
 
-	if (!choose(gateway, request, &list, &err)) {
-		reply_failure(request, &err, reply);
-		return;
-	}
+	if (!choose(gateway, request, &list, err))
+		return false;
 	exposition_init(
 		&out, &body, strstr(request->accept, "application/openmetrics-text") != NULL);
 	exposition_family(&out, "heapctl_build_info", EXPOSITION_GAUGE, "The gateway's version.");
@@ -558,4 +556,5 @@ void metrics(struct gateway *gateway, const struct request *request, struct repl
 		put_gateway(&out, gateway, list.count);
 	exposition_end(&out);
 	reply_buffer(reply, 200, exposition_media_type(&out), &body);
+	return true;
 }

@@ -70,12 +70,14 @@ static void reply_asset(
 	reply_header(reply, "Cross-Origin-Opener-Policy", "same-origin");
 }
 
-void page_root(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool page_root(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
 	(void)gateway;
+	(void)err;
 	if (request->target_name == NULL) {
 		reply_asset(request, find_asset("index.html"), reply);
-		return;
+		return true;
 	}
 	CLEANUP(buffer_deinit) struct buffer url = BUFFER_OR_EXIT;
 
@@ -83,21 +85,20 @@ void page_root(struct gateway *gateway, const struct request *request, struct re
 	http_append_encoded(&url, request->target_name);
 	reply_text(reply, 302, "%s\n", buffer_string(&url));
 	reply_header(reply, "Location", "%s", buffer_string(&url));
+	return true;
 }
 
-void page_asset(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool page_asset(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
 	const char *const name = request_text(request, "file");
 	const struct web_asset *const asset = find_asset(name);
-	struct error err = { 0 };
 
 	(void)gateway;
-	if (asset != NULL) {
-		reply_asset(request, asset, reply);
-		return;
-	}
-	error_set(&err, ERROR_NOT_FOUND, "the page has no file '%.60s'", name);
-	reply_error(reply, &err);
+	if (asset == NULL)
+		return error_set(err, ERROR_NOT_FOUND, "the page has no file '%.60s'", name);
+	reply_asset(request, asset, reply);
+	return true;
 }
 
 static void put_member(struct json_writer *json, const char *key, const json_t *value)
@@ -159,7 +160,8 @@ static void put_problem(struct json_writer *json, const struct backend_problem *
 	json_object_end(json);
 }
 
-void api_targets(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool api_targets(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
 	CLEANUP(backend_list_deinit) struct backend_list list = { 0 };
 	CLEANUP(target_poll_deinit) struct target_poll poll = { 0 };
@@ -167,6 +169,7 @@ void api_targets(struct gateway *gateway, const struct request *request, struct 
 	CLEANUP(buffer_deinit) struct buffer body = BUFFER_OR_EXIT;
 
 	(void)request;
+	(void)err;
 	backend_set_list(&gateway->backends, &list);
 	target_poll_run(&poll, &list, "/v1/status", NULL);
 	json_init(&json, &body);
@@ -181,6 +184,7 @@ void api_targets(struct gateway *gateway, const struct request *request, struct 
 	json_member_bool(&json, "has_watch_file", gateway->watch_manager != NULL);
 	json_object_end(&json);
 	reply_buffer(reply, 200, JSON_TYPE, &body);
+	return true;
 }
 
 static void take_sample(struct backend *backend, const json_t *status)
@@ -209,22 +213,19 @@ static bool is_due(struct backend *backend)
 	return due;
 }
 
-void api_history(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool api_history(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
 	CLEANUP(json_cleanup) json_t *status = NULL;
-	struct error err = { 0 };
 	struct json_writer json;
 	CLEANUP(buffer_deinit) struct buffer body = BUFFER_OR_EXIT;
 
-	if (!gateway_find(gateway, request, &backend, &err)) {
-		reply_failure(request, &err, reply);
-		return;
-	}
-	if (is_due(backend) && !backend_get_json(backend, "/v1/status", &status, &err)) {
-		note_miss(backend, &err);
-		reply_failure(request, &err, reply);
-		return;
+	if (!gateway_find(gateway, request, &backend, err))
+		return false;
+	if (is_due(backend) && !backend_get_json(backend, "/v1/status", &status, err)) {
+		note_miss(backend, err);
+		return false;
 	}
 	if (status != NULL)
 		take_sample(backend, status);
@@ -233,6 +234,7 @@ void api_history(struct gateway *gateway, const struct request *request, struct 
 	live_metrics_write(&backend->history, request_number(request, "since_ms", 0), &json);
 	pthread_mutex_unlock(&backend->mutex);
 	reply_buffer(reply, 200, JSON_TYPE, &body);
+	return true;
 }
 
 /* "now" or the id of a run; `otherwise` when it was not given. */
@@ -261,7 +263,8 @@ static bool parse_id(const struct request *request, const char *name, int64_t ot
 	return true;
 }
 
-void api_profile(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool api_profile(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
 	CLEANUP(blob_cleanup) struct blob *result = NULL;
@@ -276,21 +279,19 @@ void api_profile(struct gateway *gateway, const struct request *request, struct 
 		.is_inverted = request_number(request, "inverted", 0) != 0,
 		.by_cumulative = request_number(request, "cumulative", 0) != 0,
 	};
-	struct error err = { 0 };
 
-	if (!parse_id(request, "id", RUN_PROFILES_NOW, &render.id, &err) ||
-		!parse_id(request, "base", -1, &render.base_id, &err) ||
-		!gateway_find(gateway, request, &backend, &err) ||
-		!profile_render_get(gateway, backend, &render, &result, &err)) {
-		reply_failure(request, &err, reply);
-		return;
-	}
+	if (!parse_id(request, "id", RUN_PROFILES_NOW, &render.id, err) ||
+		!parse_id(request, "base", -1, &render.base_id, err) ||
+		!gateway_find(gateway, request, &backend, err) ||
+		!profile_render_get(gateway, backend, &render, &result, err))
+		return false;
 	reply_blob(reply, 200, render.format->media_type, result);
 	reply->policy = render.format->policy;
 	if (request_number(request, "download", 0) != 0)
 		reply_attachment(reply, "%s.%s.%s", backend->name,
 			request_text(request, "id") == NULL ? "now" : request_text(request, "id"),
 			render.format->extension);
+	return true;
 }
 
 static void put_classes(struct json_writer *json, const struct allocator_stats *stats)
@@ -340,25 +341,21 @@ static bool read_classes(struct backend *backend, struct allocator_stats *stats,
 	       allocator_stats_add_arenas(stats, arenas, err);
 }
 
-void api_classes(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool api_classes(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
-	struct allocator_stats stats = { 0 };
-	struct error err = { 0 };
+	CLEANUP(allocator_stats_deinit) struct allocator_stats stats = { 0 };
 	struct json_writer json;
 	CLEANUP(buffer_deinit) struct buffer body = BUFFER_OR_EXIT;
 
-	if (!gateway_find(gateway, request, &backend, &err) ||
-		!read_classes(backend, &stats, &err)) {
-		allocator_stats_deinit(&stats);
-		reply_failure(request, &err, reply);
-		return;
-	}
+	if (!gateway_find(gateway, request, &backend, err) || !read_classes(backend, &stats, err))
+		return false;
 	json_init(&json, &body);
 	json_object_begin(&json);
 	put_classes(&json, &stats);
 	put_arenas(&json, &stats);
 	json_object_end(&json);
-	allocator_stats_deinit(&stats);
 	reply_buffer(reply, 200, JSON_TYPE, &body);
+	return true;
 }

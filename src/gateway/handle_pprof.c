@@ -42,55 +42,55 @@ static bool read_command(
 	return true;
 }
 
-void pprof_heap(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool pprof_heap(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
 	struct backend_answer answer;
-	struct error err = { 0 };
 
-	if (!gateway_find(gateway, request, &backend, &err) ||
-		!backend_get_profile(backend, "/v1/profile", &answer, &err)) {
-		reply_failure(request, &err, reply);
-		return;
-	}
+	if (!gateway_find(gateway, request, &backend, err) ||
+		!backend_get_profile(backend, "/v1/profile", &answer, err))
+		return false;
 	reply_blob(reply, 200, "text/plain; charset=utf-8", answer.body);
 	blob_drop(answer.body);
+	return true;
 }
 
-void pprof_growth(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool pprof_growth(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
-	struct error err = { 0 };
 
 	(void)gateway;
-	error_set(&err, ERROR_UNSUPPORTED, "jemalloc does not record the growth of the heap");
-	error_hint(&err, "compare two profiles instead: /debug/pprof/heap?seconds=60");
-	reply_failure(request, &err, reply);
+	(void)request;
+	(void)reply;
+	error_set(err, ERROR_UNSUPPORTED, "jemalloc does not record the growth of the heap");
+	return error_hint(err, "compare two profiles instead: /debug/pprof/heap?seconds=60");
 }
 
-static void reply_command(struct gateway *gateway, const struct request *request, char separator,
-	const char *end, struct reply *reply)
+static bool reply_command(struct gateway *gateway, const struct request *request, char separator,
+	const char *end, struct reply *reply, struct error *err)
 {
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
 	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
-	struct error err = { 0 };
 
-	if (!gateway_find(gateway, request, &backend, &err) ||
-		!read_command(backend, separator, &text, &err)) {
-		reply_failure(request, &err, reply);
-		return;
-	}
+	if (!gateway_find(gateway, request, &backend, err) ||
+		!read_command(backend, separator, &text, err))
+		return false;
 	buffer_append_string(&text, end);
 	reply_buffer(reply, 200, "text/plain; charset=utf-8", &text);
+	return true;
 }
 
-void pprof_cmdline(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool pprof_cmdline(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
-	reply_command(gateway, request, '\n', "\n", reply);
+	return reply_command(gateway, request, '\n', "\n", reply, err);
 }
 
-void go_cmdline(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool go_cmdline(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
-	reply_command(gateway, request, '\0', "", reply);
+	return reply_command(gateway, request, '\0', "", reply, err);
 }
 
 /* "0xa+0xb" as one address in a line; false when it is something else. */
@@ -127,41 +127,39 @@ static bool look_up(struct gateway *gateway, const struct request *request, stru
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
 	CLEANUP(buffer_deinit) struct buffer question = BUFFER_OR_EXIT;
 
-	bool ok = gateway_find(gateway, request, &backend, err) &&
-		  make_question(backend, request, &question, err);
-	if (ok) {
-		const struct worker_job job = {
-			.arguments = arguments,
-			.standard_input = question.data,
-			.standard_input_size = question.size,
-		};
-		ok = worker_run(&gateway->workers, &job, answer, err);
-	}
-	return ok;
+	if (!gateway_find(gateway, request, &backend, err) ||
+		!make_question(backend, request, &question, err))
+		return false;
+	const struct worker_job job = {
+		.arguments = arguments,
+		.standard_input = question.data,
+		.standard_input_size = question.size,
+	};
+	return worker_run(&gateway->workers, &job, answer, err);
 }
 
-void pprof_symbol(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool pprof_symbol(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
 	CLEANUP(blob_cleanup) struct blob *answer = NULL;
-	struct error err = { 0 };
 
-	if (request->method == METHOD_GET || request->body_size == 0)
+	if (request->method == METHOD_GET || request->body_size == 0) {
 		reply_text(reply, 200, "num_symbols: 1\n");
-	else if (look_up(gateway, request, &answer, &err))
-		reply_blob(reply, 200, "text/plain; charset=utf-8", answer);
-	else
-		reply_failure(request, &err, reply);
+		return true;
+	}
+	if (!look_up(gateway, request, &answer, err))
+		return false;
+	reply_blob(reply, 200, "text/plain; charset=utf-8", answer);
+	return true;
 }
 
-void go_index(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool go_index(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
-	struct error err = { 0 };
 
-	if (!gateway_find(gateway, request, &backend, &err)) {
-		reply_failure(request, &err, reply);
-		return;
-	}
+	if (!gateway_find(gateway, request, &backend, err))
+		return false;
 	reply_text(reply, 200,
 		"/debug/pprof/ of %s\n\n"
 		"heap              objects in use, as pprof\n"
@@ -170,6 +168,7 @@ void go_index(struct gateway *gateway, const struct request *request, struct rep
 		"allocs            the same with all allocations, where prof_accum is on\n"
 		"cmdline           the command line\n",
 		backend->target.label);
+	return true;
 }
 
 static bool draw_two(struct gateway *gateway, struct backend *backend,
@@ -200,8 +199,8 @@ static bool draw_difference(struct gateway *gateway, struct backend *backend,
 	return ok;
 }
 
-static void reply_heap(struct gateway *gateway, const struct request *request, const char *counter,
-	struct reply *reply)
+static bool reply_heap(struct gateway *gateway, const struct request *request, const char *counter,
+	struct reply *reply, struct error *err)
 {
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
 	CLEANUP(blob_cleanup) struct blob *result = NULL;
@@ -213,26 +212,26 @@ static void reply_heap(struct gateway *gateway, const struct request *request, c
 		.base_id = is_difference ? RUN_PROFILES_NOW : -1,
 		.span_ms = request_number(request, "seconds", 0) * 1000,
 	};
-	struct error err = { 0 };
 
-	if (!gateway_find(gateway, request, &backend, &err) ||
-		!(is_difference ? draw_difference(gateway, backend, request, &render, &result, &err)
-				: profile_render_get(gateway, backend, &render, &result, &err))) {
-		reply_failure(request, &err, reply);
-		return;
-	}
+	if (!gateway_find(gateway, request, &backend, err) ||
+		!(is_difference ? draw_difference(gateway, backend, request, &render, &result, err)
+				: profile_render_get(gateway, backend, &render, &result, err)))
+		return false;
 	reply_blob(reply, 200, is_text ? "text/plain; charset=utf-8" : "application/octet-stream",
 		result);
 	if (!is_text)
 		reply_attachment(reply, "%s", strrchr(request->route->pattern, '/') + 1);
+	return true;
 }
 
-void go_heap(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool go_heap(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
-	reply_heap(gateway, request, NULL, reply);
+	return reply_heap(gateway, request, NULL, reply, err);
 }
 
-void go_allocs(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool go_allocs(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
-	reply_heap(gateway, request, "alloc_space", reply);
+	return reply_heap(gateway, request, "alloc_space", reply, err);
 }

@@ -14,6 +14,7 @@
 
 #include "base/json_writer.h"
 #include "base/xalloc.h"
+#include "client/agent_client.h"
 #include "gateway/handlers.h"
 #include "gateway/profile_render.h"
 #include "gateway/watch_manager.h"
@@ -165,26 +166,27 @@ static void reply_watches(const struct watch_view *view, struct reply *reply)
 	reply_buffer(reply, 200, JSON_TYPE, &body);
 }
 
-void api_watch(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool api_watch(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
 	CLEANUP(watch_view_cleanup) struct watch_view view = { 0 };
-	struct error err = { 0 };
 
-	if (watch_view_take(gateway, request, &view, &err))
-		reply_watches(&view, reply);
-	else
-		reply_failure(request, &err, reply);
+	if (!watch_view_take(gateway, request, &view, err))
+		return false;
+	reply_watches(&view, reply);
+	return true;
 }
 
-void api_watches(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool api_watches(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
 	CLEANUP(watch_view_cleanup) struct watch_view view = { 0 };
-	struct error err = { 0 };
 
-	if (watch_view_take_all(gateway, &view, &err))
-		reply_watches(&view, reply);
-	else
-		reply_failure(request, &err, reply);
+	(void)request;
+	if (!watch_view_take_all(gateway, &view, err))
+		return false;
+	reply_watches(&view, reply);
+	return true;
 }
 
 struct capture_array {
@@ -242,25 +244,24 @@ static bool is_known(const struct watch_view *view, size_t at)
 	return false;
 }
 
-void api_captures(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool api_captures(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
 	CLEANUP(watch_view_cleanup) struct watch_view view = { 0 };
-	struct error err = { 0 };
 	CLEANUP(buffer_deinit) struct buffer body = BUFFER_OR_EXIT;
 
-	bool ok = watch_view_take(gateway, request, &view, &err);
+	if (!watch_view_take(gateway, request, &view, err))
+		return false;
 	json_t *const captures = json_array();
-	for (size_t i = 0; ok && i < view.count; i++)
-		ok = is_known(&view, i) || add_captures(&view.reports[i], captures, &err);
-	json_t *const answer = json_pack("{s:o}", "captures", captures);
-	if (ok) {
-		CLEANUP(free_cleanup) char *text = json_dumps(answer, JSON_COMPACT);
-		buffer_append_string(&body, text == NULL ? "{}" : text);
-		reply_buffer(reply, 200, JSON_TYPE, &body);
-	} else {
-		reply_failure(request, &err, reply);
+	CLEANUP(json_cleanup) json_t *answer = json_pack("{s:o}", "captures", captures);
+	for (size_t i = 0; i < view.count; i++) {
+		if (!is_known(&view, i) && !add_captures(&view.reports[i], captures, err))
+			return false;
 	}
-	json_decref(answer);
+	CLEANUP(free_cleanup) char *text = json_dumps(answer, JSON_COMPACT);
+	buffer_append_string(&body, text == NULL ? "{}" : text);
+	reply_buffer(reply, 200, JSON_TYPE, &body);
+	return true;
 }
 
 /* The target's watch with that line: clients do not name folders. */
@@ -298,26 +299,24 @@ static bool get_capture(const char *folder, int64_t number, int64_t *time_ms, st
 	return error_hint(err, "it may have been removed for newer ones");
 }
 
-void api_capture(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool api_capture(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
 	CLEANUP(watch_view_cleanup) struct watch_view view = { 0 };
 	CLEANUP(snapshot_profiles_deinit) struct snapshot_profiles kept = { 0 };
 	const int64_t number = request_number(request, "number", 0);
 	const int64_t base_number = request_number(request, "base", -1);
 	const struct watch_report *report = NULL;
-	struct error err = { 0 };
 	char folder[4096];
 
-	if (!watch_view_take(gateway, request, &view, &err) ||
-		(report = find_report(&view, request_number(request, "line", 0), folder, &err)) ==
+	if (!watch_view_take(gateway, request, &view, err) ||
+		(report = find_report(&view, request_number(request, "line", 0), folder, err)) ==
 			NULL ||
-		!get_capture(folder, number, &kept.time_ms, &kept.profile, &err) ||
+		!get_capture(folder, number, &kept.time_ms, &kept.profile, err) ||
 		(base_number >= 0 &&
-			!get_capture(folder, base_number, &kept.base_ms, &kept.base, &err))) {
-		reply_failure(request, &err, reply);
-		return;
-	}
+			!get_capture(folder, base_number, &kept.base_ms, &kept.base, err)))
+		return false;
 	kept.name = report->name;
 	kept.owner = xasprintf("capture/%s/%" PRId64 "-%" PRId64, folder, number, base_number);
-	(void)snapshot_render_reply(gateway, request, &kept, reply);
+	return snapshot_render_reply(gateway, request, &kept, reply, err);
 }

@@ -10,7 +10,9 @@
 #include "gateway/request.h"
 #include "gateway/route.h"
 
-typedef void handler(struct gateway *gateway, const struct request *request, struct reply *reply);
+/* False: `reply` is untouched, and the router replies with the error as the route says. */
+typedef bool handler(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err);
 
 /* Ends with a NULL pattern. */
 extern const struct route routes[];

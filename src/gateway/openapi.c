@@ -304,12 +304,15 @@ void openapi_write(const struct route *table, struct buffer *out)
 	buffer_append_char(out, '\n');
 }
 
-void api_openapi(struct gateway *gateway, const struct request *request, struct reply *reply)
+bool api_openapi(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
 {
 	CLEANUP(buffer_deinit) struct buffer body = BUFFER_OR_EXIT;
 
 	(void)request;
+	(void)err;
 	openapi_write(gateway->routes, &body);
 	reply_buffer(reply, 200, "application/json", &body);
 	reply->may_be_cached = true;
+	return true;
 }

@@ -419,7 +419,7 @@ static bool draw(void *context, struct blob **blob, struct error *err)
 }
 
 bool snapshot_render_reply(struct gateway *gateway, const struct request *request,
-	const struct snapshot_profiles *kept, struct reply *reply)
+	const struct snapshot_profiles *kept, struct reply *reply, struct error *err)
 {
 	const char *const format = request_text(request, "format");
 	const struct profile_render render = {
@@ -436,13 +436,10 @@ bool snapshot_render_reply(struct gateway *gateway, const struct request *reques
 	struct kept_render job = { gateway, &render, kept };
 	CLEANUP(free_cleanup) char *key = profile_render_key(kept->owner, &render);
 	CLEANUP(blob_cleanup) struct blob *result = NULL;
-	struct error err = { 0 };
 
 	if (!result_cache_get(&gateway->render_cache, key, render.format->option != NULL, draw,
-		    &job, &result, &err)) {
-		reply_failure(request, &err, reply);
+		    &job, &result, err))
 		return false;
-	}
 	reply_blob(reply, 200, render.format->media_type, result);
 	reply->policy = render.format->policy;
 	return true;

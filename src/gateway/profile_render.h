@@ -89,6 +89,6 @@ struct snapshot_profiles {
 
 void snapshot_profiles_deinit(struct snapshot_profiles *kept);
 
-/* Replies with the requested render, or returns false and replies with the error. */
-bool snapshot_render_reply(struct gateway *gateway, const struct request *request,
-	const struct snapshot_profiles *kept, struct reply *reply);
+/* Replies with the requested render. */
+MUST_CHECK bool snapshot_render_reply(struct gateway *gateway, const struct request *request,
+	const struct snapshot_profiles *kept, struct reply *reply, struct error *err);

@@ -70,5 +70,6 @@ struct route {
 	bool errors_are_text; /* plain text instead of JSON */
 	int error_status;     /* every failure has this one; 0: by its kind */
 	size_t body_limit;    /* in bytes; 0: small forms only */
-	void (*handle)(struct gateway *gateway, const struct request *request, struct reply *reply);
+	bool (*handle)(struct gateway *gateway, const struct request *request, struct reply *reply,
+		struct error *err);
 };

@@ -376,15 +376,19 @@ static void log_change(const struct gateway *gateway, const struct incoming *inc
 static void handle(struct gateway *gateway, const struct request *request, struct reply *reply)
 {
 	struct error err = { 0 };
+	bool ok;
 
 	if (request->route->is_open) {
-		request->route->handle(gateway, request, reply);
-	} else if (!gateway_begin_work(gateway, &err)) {
-		reply_failure(request, &err, reply);
+		ok = request->route->handle(gateway, request, reply, &err);
 	} else {
-		request->route->handle(gateway, request, reply);
-		gateway_end_work(gateway);
+		ok = gateway_begin_work(gateway, &err);
+		if (ok) {
+			ok = request->route->handle(gateway, request, reply, &err);
+			gateway_end_work(gateway);
+		}
 	}
+	if (!ok)
+		reply_failure(request, &err, reply);
 }
 
 static void answer(struct gateway *gateway, const struct incoming *incoming, struct parsed *parsed,

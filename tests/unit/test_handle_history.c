@@ -90,7 +90,7 @@ static json_t *ask(struct scene *scene, const char *query)
 	if (!router_check(&target, &request, &err))
 		return NULL;
 	reply_init(&reply);
-	request.route->handle(&scene->gateway, &request, &reply);
+	assert_true(request.route->handle(&scene->gateway, &request, &reply, &err));
 	assert_int_equal(reply.status, 200);
 	json_t *const answer = json_loadb(reply.body->data, reply.body->size, 0, NULL);
 	reply_deinit(&reply);
