@@ -155,9 +155,11 @@ bool attach_check(const struct process *process, bool is_forced, struct error *e
 	if (process->exe[0] == '\0' && process->resident_bytes == 0)
 		return error_set(err, ERROR_UNSUPPORTED, "%s[%d] is a thread of the kernel",
 			process->name, (int)process->pid);
+	/* The program first: --force changes nothing there, and another kind has other structures.
+	 */
 	return process_state_check(process, err) && may_trace(process, err) &&
-	       check_threads(process, is_forced, err) && check_rights(process, is_forced, err) &&
-	       check_program(process, err);
+	       check_program(process, err) && check_threads(process, is_forced, err) &&
+	       check_rights(process, is_forced, err);
 }
 
 bool attach_offer(
@@ -173,6 +175,8 @@ bool attach_offer(
 			"heapctl attach %d loads one while it runs; heapctl doctor %d explains "
 			"more",
 			(int)process->pid, (int)process->pid);
+	if (refusal.kind == ERROR_UNSUPPORTED)
+		return error_hint(err, "heapctl doctor %d says why", (int)process->pid);
 	return error_hint(err,
 		"start it with heapctl run; heapctl doctor %d says why heapctl attach would refuse",
 		(int)process->pid);

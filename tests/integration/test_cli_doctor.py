@@ -252,8 +252,14 @@ class Doctor(Case):
         if subprocess.run([need("cc"), "-m32", "-x", "c", "-", "-o", program], text=True, capture_output=True,
                           input="#include <unistd.h>\nint main(void) { return pause(); }").returncode != 0:
             self.skipTest("no 32-bit C library")
-        found = self.examine(self.start(program).pid, ok=False)
+        process = self.start(program)
+        found = self.examine(process.pid, ok=False)
         self.assertEqual(list(found)[:1], ["other-machine"])
+        refusal = f"[{process.pid}] is a program for another kind of machine (32 bit)"
+        self.assertIn(refusal, found["cannot-attach"]["message"])
+        for options in ([], ["--force"]):
+            self.assertTrue(self.heapctl("attach", process.pid, *options, code=1)[1].endswith(f"{refusal}\n"))
+        self.assertIn(f"has no agent (heapctl doctor {process.pid} says why)", self.heapctl("status", process.pid, code=1)[1])
         self.assertNotIn("secure-start", found)
 
     def test_a_child_that_takes_no_signal(self):
