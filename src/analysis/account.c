@@ -235,6 +235,8 @@ static double add_agent(struct account *account, const struct account_heap *heap
 {
 	const double bytes = fmin(fmax(heap->agent, 0), fmax(room, 0));
 
+	if (heap->agent_advice == NULL)
+		return 0;
 	account_add(account, (struct account_row){ ACCOUNT_KERNEL, "agent", "heapctl's agent",
 				     bytes, "", heap->agent_advice, ACCOUNT_REPORTED, 0 });
 	return bytes;
@@ -357,12 +359,19 @@ void account_add_profile(struct account *account, const struct account_profile *
 				profile->inuse, option, advice, ACCOUNT_ESTIMATED, 0 });
 }
 
-void account_add_swapped(struct account *account, const struct smaps *smaps)
+void account_add_pages(struct account *account, const struct smaps *smaps)
 {
 	if (smaps->swapped != 0)
 		account_add(
 			account, (struct account_row){ ACCOUNT_OUTSIDE, "swapped", "swapped out",
 					 (double)smaps->swapped, "", "", ACCOUNT_MEASURED, 0 });
+	if (smaps->huge_pages != 0)
+		account_add(account,
+			(struct account_row){ ACCOUNT_OUTSIDE, "huge_pages",
+				"in transparent huge pages", (double)smaps->huge_pages, "",
+				"2 MiB are resident where the program touched a part; "
+				"MADV_NOHUGEPAGE, or transparent_hugepage=madvise, avoids them",
+				ACCOUNT_MEASURED, 0 });
 }
 
 /* For comparison: figures that are no part of the sum. */
@@ -447,6 +456,6 @@ struct account account_make(const struct account_stats *stats, const struct smap
 					"counted above" });
 	add_outside(&account, stats, profile, unused_index);
 	if (smaps != NULL)
-		account_add_swapped(&account, smaps);
+		account_add_pages(&account, smaps);
 	return account;
 }

@@ -131,7 +131,7 @@ struct account_heap {
 	bool is_found;
 	double resident, unplaced;
 	double agent; /* bytes of the agent's tables */
-	const char *agent_advice;
+	const char *agent_advice; /* NULL: there is no agent */
 	const char *beyond; /* text of the row when more is resident than the rows count */
 	const char *other, *other_option, *other_advice; /* of all other anonymous memory */
 	const char *break_option, *break_advice;	 /* where it is not the allocator's */
@@ -141,10 +141,11 @@ struct account_heap {
 void account_add_kernel(
 	struct account *account, const struct smaps *smaps, const struct account_heap *heap);
 
-/* Rows for comparison: the profile's figure, unless there is none, and what was swapped out. */
+/* Rows for comparison: the profile's figure, unless there is none; what was swapped out, and what
+ * is in huge pages. */
 void account_add_profile(struct account *account, const struct account_profile *profile,
 	const char *option, const char *advice);
-void account_add_swapped(struct account *account, const struct smaps *smaps);
+void account_add_pages(struct account *account, const struct smaps *smaps);
 
 /*
  * Of an agent that was attached: replaces the rows of blocks in use by one of those that the

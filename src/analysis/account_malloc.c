@@ -189,7 +189,7 @@ static void add_outside(struct account *account, const struct account_malloc *ma
 					     figure(malloc, "unmapped_bytes"), "", "no memory",
 					     ACCOUNT_COUNTED, 0 });
 	if (smaps != NULL)
-		account_add_swapped(account, smaps);
+		account_add_pages(account, smaps);
 }
 
 struct account account_malloc_make(const struct account_malloc *malloc, const struct smaps *smaps,
@@ -210,5 +210,29 @@ struct account account_malloc_make(const struct account_malloc *malloc, const st
 		account_add_kernel(&account, smaps, &heap);
 	}
 	add_outside(&account, malloc, smaps, profile);
+	return account;
+}
+
+struct account account_kernel_make(const struct smaps *smaps, bool has_glibc)
+{
+	const struct account_heap heap = {
+		.is_found = true,
+		.resident = has_glibc ? (double)smaps->heaps_resident : 0,
+		.other = "mapped anonymous memory",
+		.other_option = "",
+		.other_advice = "large blocks of malloc, other allocators, mmap of the program",
+		.break_option = "",
+		.break_advice = "the first heap of most mallocs, in use and free",
+	};
+	struct account account = { 0 };
+
+	if (has_glibc)
+		account_add(&account, (struct account_row){ ACCOUNT_KERNEL, "arena_heaps",
+					      "looks like heaps of glibc's arenas, in use and free",
+					      (double)smaps->heaps_resident, "MALLOC_ARENA_MAX",
+					      "fewer arenas share free memory better",
+					      ACCOUNT_MEASURED, smaps->heap_count });
+	account_add_kernel(&account, smaps, &heap);
+	account_add_pages(&account, smaps);
 	return account;
 }

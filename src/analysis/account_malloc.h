@@ -8,7 +8,8 @@
  * of their own look like other anonymous mappings: they are taken as resident, as far as
  * there is room.
  *
- * Where a malloc reports nothing, or has not been asked, the kernel's figures stand alone.
+ * Where a malloc reports nothing, or has not been asked, the kernel's figures stand alone. So they
+ * do of a process that has no agent.
  */
 #pragma once
 
@@ -39,3 +40,9 @@ bool account_malloc_read(const json_t *document, struct account_malloc *ret);
 /* `smaps` is NULL when it is not known: then there are only the rows of the malloc. */
 struct account account_malloc_make(const struct account_malloc *malloc, const struct smaps *smaps,
 	const struct account_profile *profile);
+
+/*
+ * Of a process without an agent. `has_glibc`: its malloc may be glibc's, so that what looks like
+ * heaps of arenas is a row.
+ */
+struct account account_kernel_make(const struct smaps *smaps, bool has_glibc);

@@ -161,7 +161,7 @@ bool smaps_read(const char *text, size_t size, struct smaps *ret)
 {
 	struct reader reader = { .use = USE_ANONYMOUS };
 	const char *const end = text + size;
-	uint64_t swapped;
+	uint64_t swapped, huge;
 
 	while (text < end) {
 		const char *const newline = memchr(text, '\n', (size_t)(end - text));
@@ -169,6 +169,10 @@ bool smaps_read(const char *text, size_t size, struct smaps *ret)
 		struct proc_map map;
 		if (take_field(text, length, "Swap:", &swapped))
 			reader.sums.swapped += swapped;
+		else if (take_field(text, length, "AnonHugePages:", &huge) ||
+			 take_field(text, length, "ShmemPmdMapped:", &huge) ||
+			 take_field(text, length, "FilePmdMapped:", &huge))
+			reader.sums.huge_pages += huge;
 		else if (!take_field(text, length, "Rss:", &reader.resident) &&
 			 !take_field(text, length, "Anonymous:", &reader.anonymous) &&
 			 !take_flags(text, length, &reader.is_unreserved) &&

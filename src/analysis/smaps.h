@@ -19,6 +19,7 @@ struct smaps {
 	uint64_t program_break; /* [heap] */
 	uint64_t anonymous;	/* the rest */
 	uint64_t swapped;
+	uint64_t huge_pages; /* of all of these: in transparent huge pages */
 	/* Of `anonymous`: mappings for which the kernel keeps nothing free (MAP_NORESERVE). */
 	uint64_t unreserved_size, unreserved_resident;
 	/*

@@ -11,6 +11,7 @@
 #include "cli/control.h"
 #include "cli/option.h"
 #include "cli/terminal.h"
+#include "cli/unattached_process.h"
 #include "cli/verb.h"
 #include "analysis/allocator_stats.h"
 #include "render/quantity.h"
@@ -25,8 +26,11 @@ static const char *const sources[] = {
 
 /* What is shown. */
 struct account_shown {
-	struct source *source;
-	const json_t *stats; /* NULL: the allocator reports none */
+	const char *name, *process; /* what was named, and which process that is */
+	int64_t time_ms;
+	bool is_target;
+	const struct unattached_process *unattached; /* NULL: it has an agent, or is a bundle */
+	const json_t *stats;			     /* NULL: the allocator reports none */
 	const char *allocator;
 	struct account account;
 	struct account_profile profile;
@@ -108,15 +112,15 @@ static void add_row(const struct account_layout *layout, const struct account_sh
 			source_of(shown, row), text, option, row->advice });
 }
 
-static void print_label(const struct source *source)
+static void print_label(const struct account_shown *shown)
 {
 	char moment[CONTROL_TIME_BYTES];
 
-	CLEANUP(free_cleanup) char *label = terminal_copy(source->name);
-	CLEANUP(free_cleanup) char *process = terminal_copy(source->process);
+	CLEANUP(free_cleanup) char *label = terminal_copy(shown->name);
+	CLEANUP(free_cleanup) char *process = terminal_copy(shown->process);
 	fputs(label, stdout);
-	if (source->process[0] != '\0' && strcmp(source->process, source->name) != 0)
-		printf(": %s, %s", process, control_format_time(source->time_ms, moment));
+	if (shown->process[0] != '\0' && strcmp(shown->process, shown->name) != 0)
+		printf(": %s, %s", process, control_format_time(shown->time_ms, moment));
 	putchar('\n');
 }
 
@@ -132,9 +136,20 @@ static void print_reason(const struct account_shown *shown)
 			malloc->name);
 	else
 		printf("\nWithout figures of %s's malloc: %s.\n", malloc->name, malloc->reason);
-	if (malloc->kind == ACCOUNT_MALLOC_GLIBC && shown->source->kind == SOURCE_TARGET)
+	if (malloc->kind == ACCOUNT_MALLOC_GLIBC && shown->is_target)
 		puts("heapctl account --walk reads them anyway: some tenths of a second for a "
 		     "million free chunks.");
+}
+
+static void print_absence(const struct account_shown *shown)
+{
+	if (shown->unattached == NULL)
+		return;
+	CLEANUP(free_cleanup) char *absence = terminal_copy(shown->unattached->absence.message);
+	CLEANUP(free_cleanup)
+	char *attach = unattached_process_describe_attach(shown->unattached);
+	CLEANUP(free_cleanup) char *advice = terminal_copy(attach);
+	printf("\n%s: the table has the kernel's figures.\n%s.\n", absence, advice);
 }
 
 static void print_attach(const struct account_shown *shown)
@@ -175,7 +190,7 @@ static void print_text(const struct account_shown *shown)
 		if (account->rows[i].kind == ACCOUNT_OUTSIDE && account->rows[i].bytes != 0)
 			add_row(&layout, shown, &account->rows[i]);
 	}
-	print_label(shown->source);
+	print_label(shown);
 	table_print(table, true, stdout);
 	if (profile->is_there && profile->inuse_high <= 0)
 		puts("\nThe profile has no samples: it says nothing about what the program uses.");
@@ -185,14 +200,26 @@ static void print_text(const struct account_shown *shown)
 			quantity_format(QUANTITY_BYTES, profile->inuse_high, false).text);
 	print_attach(shown);
 	print_reason(shown);
+	print_absence(shown);
 	if (!account->has_kernel)
 		puts("\nThe kernel's figures are available only on the target's machine: there, "
 		     "through a gateway that may read the process, or from a bundle.");
 }
 
+/* The keys of ps --all; after those that each account has. */
+static void put_unattached(struct json_writer *json, const struct unattached_process *unattached)
+{
+	CLEANUP(free_cleanup) char *attach = unattached_process_describe_attach(unattached);
+
+	json_member_string(json, "state", "no-agent");
+	json_member_bool(json, "can_attach", unattached->can_attach);
+	json_member_string(
+		json, "problem", unattached->can_attach ? "" : unattached->refusal.message);
+	json_member_string(json, "hint", attach);
+}
+
 static void print_json(const struct account_shown *shown)
 {
-	const struct source *const source = shown->source;
 	const struct account *const account = &shown->account;
 	const struct account_profile *const profile = &shown->profile;
 	const char *const kinds[] = { is_jemalloc(shown) ? "jemalloc" : "allocator", "kernel",
@@ -203,11 +230,13 @@ static void print_json(const struct account_shown *shown)
 
 	json_init(&json, &out);
 	json_object_begin(&json);
-	json_member_string(&json, "target", source->name);
-	json_member_string(&json, "process", source->process);
-	json_member_integer(&json, "time_ms", source->time_ms);
+	json_member_string(&json, "target", shown->name);
+	json_member_string(&json, "process", shown->process);
+	json_member_integer(&json, "time_ms", shown->time_ms);
 	json_member_string(&json, "allocator", shown->allocator);
-	json_member_string(&json, "without_figures", shown->malloc.reason);
+	json_member_string(&json, "without_figures",
+		shown->unattached != NULL ? shown->unattached->absence.message
+					  : shown->malloc.reason);
 	json_key(&json, "resident");
 	if (account->has_kernel)
 		json_put_real(&json, account->resident);
@@ -251,6 +280,8 @@ static void print_json(const struct account_shown *shown)
 		json_object_end(&json);
 	}
 	json_array_end(&json);
+	if (shown->unattached != NULL)
+		put_unattached(&json, shown->unattached);
 	json_object_end(&json);
 	puts(buffer_string(&out));
 }
@@ -283,24 +314,53 @@ struct account_request {
 	bool as_json, walks_heap;
 };
 
+static void show(const struct account_request *request, const struct account_shown *shown)
+{
+	(request->as_json ? print_json : print_text)(shown);
+}
+
+static bool make_without_agent(
+	const char *operand, const struct account_request *request, struct error *err)
+{
+	struct unattached_process unattached;
+	struct account_shown shown = { .allocator = "", .unattached = &unattached };
+	char label[128];
+
+	if (!unattached_process_read(operand, &unattached, err))
+		return false;
+	snprintf(label, sizeof label, "%s[%d]", unattached.process.name,
+		(int)unattached.process.pid);
+	shown.name = shown.process = label;
+	shown.time_ms = unattached.time_ms;
+	shown.account =
+		account_kernel_make(&unattached.smaps, unattached_process_has_glibc(&unattached));
+	show(request, &shown);
+	return true;
+}
+
 static bool make(const char *operand, const struct account_request *request, struct error *err)
 {
 	const struct source_options wanted = {
 		.needs_agent = true, .leaves_out_threads = true, .walks_heap = request->walks_heap
 	};
 	CLEANUP(source_close) struct source source = { 0 };
-	struct account_shown shown = { .source = &source };
+	struct account_shown shown = { 0 };
 	struct account_stats stats = { 0 };
 	struct cursor status_text, smaps_text;
 	struct smaps smaps;
 
 	/* Statistics and the kernel's view one right after the other: they are compared. */
-	if (!source_open(operand, &wanted, &source, err) ||
-		!source_text(&source, SOURCE_STATUS, &status_text, err) ||
+	if (!source_open(operand, &wanted, &source, err))
+		return make_without_agent(operand, request, err);
+	if (!source_text(&source, SOURCE_STATUS, &status_text, err) ||
 		!read_stats(&source, &shown, &stats, err) ||
 		!source_text(&source, SOURCE_SMAPS, &smaps_text, err) ||
 		!read_profile(&source, &shown.profile, err))
 		return false;
+	shown.name = source.name;
+	shown.process = source.process;
+	shown.time_ms = source.time_ms;
+	shown.is_target = source.kind == SOURCE_TARGET;
 	stats.agent = account_agent_bytes(source_status(&source));
 	shown.malloc.agent = stats.agent;
 	const size_t size = cursor_left(&smaps_text);
@@ -312,7 +372,7 @@ static bool make(const char *operand, const struct account_request *request, str
 				? account_make(&stats, kernel, &shown.profile)
 				: account_malloc_make(&shown.malloc, kernel, &shown.profile);
 	account_split_at_attach(&shown.account, &shown.profile);
-	(request->as_json ? print_json : print_text)(&shown);
+	show(request, &shown);
 	return true;
 }
 
@@ -355,6 +415,8 @@ const struct verb verb_account = {
 		"the program's malloc waits, so heapctl reads it only while its heaps are below 16 "
 		"MiB, or with --walk. tcmalloc reports its caches, mimalloc its committed memory; "
 		"for other mallocs there are only the kernel's figures.\n\n"
+		"Of a process without an agent there are the kernel's rows, and the reason why. It "
+		"is not stopped or woken for them.\n\n"
 		"Of an agent that was attached, what is in use is two rows: allocated since the "
 		"attach, by the profile, and before the attach, which is the rest.\n\n"
 		"Memory that the allocator counts and the kernel does not is a row below zero: "

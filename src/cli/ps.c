@@ -9,6 +9,7 @@
 #include "base/xalloc.h"
 #include "cli/control.h"
 #include "cli/terminal.h"
+#include "cli/unattached_process.h"
 #include "cli/verb.h"
 #include "client/attach_check.h"
 #include "client/survey.h"
@@ -149,32 +150,21 @@ static void visit_others(const struct survey *survey,
 static void add_other(void *context, const struct process *process, const struct error *problem)
 {
 	struct table *const table = context;
-	char pid[16], text[800], memory[64], label[128];
+	char pid[16], text[800], memory[64];
 
 	snprintf(pid, sizeof pid, "%d", (int)process->pid);
 	snprintf(memory, sizeof memory, "(%s)",
 		quantity_format(QUANTITY_BYTES, (double)process->resident_bytes, false).text);
-	const size_t size =
-		(size_t)snprintf(label, sizeof label, "%s[%d] ", process->name, (int)process->pid);
-	const char *reason = problem == NULL ? "" : problem->message;
-	if (strncmp(reason, label, size) == 0)
-		reason += size;
-	snprintf(text, sizeof text, "no agent: %s%s",
-		problem == NULL ? "heapctl attach can load one" : "", reason);
+	snprintf(text, sizeof text, "no agent: %s",
+		problem == NULL ? "heapctl attach can load one"
+				: unattached_process_refusal(process, problem));
 	table_add(table, TERMINAL_DIM, (const char *[]){ pid, process->name, "-", memory, text });
 }
 
 static void add_other_json(
 	void *context, const struct process *process, const struct error *problem)
 {
-	json_t *const list = context;
-
-	json_array_append_new(
-		list, json_pack("{s:s, s:i, s:s*, s:s*, s:I, s:I, s:b, s:s}", "state", "no-agent",
-			      "pid", (int)process->pid, "name", process->name, "exe", process->exe,
-			      "uid", (json_int_t)process->uid, "resident_bytes",
-			      (json_int_t)process->resident_bytes, "can_attach", problem == NULL,
-			      "problem", problem == NULL ? "" : problem->message));
+	json_array_append_new(context, unattached_process_json(process, problem));
 }
 
 static size_t count_kind(const struct survey *survey, enum survey_kind kind)

@@ -9,6 +9,7 @@
 #include "base/xalloc.h"
 #include "cli/control.h"
 #include "cli/terminal.h"
+#include "cli/unattached_process.h"
 #include "cli/verb.h"
 #include "render/quantity.h"
 
@@ -241,15 +242,82 @@ static void print_warnings(const json_t *status)
 	}
 }
 
+/* --- Of a process without an agent --- */
+
+static void print_unattached(const struct unattached_process *unattached)
+{
+	const struct process *const process = &unattached->process;
+	const struct process_modules *const modules = &unattached->modules;
+	const struct smaps *const smaps = &unattached->smaps;
+	CLEANUP(free_cleanup) char *attach = unattached_process_describe_attach(unattached);
+
+	CLEANUP(free_cleanup) char *name = terminal_copy(process->name);
+	printf("%s%s[%d]%s\n", terminal_begin(stdout, TERMINAL_BOLD), name, (int)process->pid,
+		terminal_end(stdout));
+	line("program", "%s", process->exe);
+	line("agent", "none; %s", attach);
+	if (modules->jemalloc[0] != '\0' || modules->other_allocator[0] != '\0')
+		line("allocator", "%s",
+			modules->jemalloc[0] != '\0' ? modules->jemalloc
+						     : modules->other_allocator);
+	line("memory",
+		"%s resident: %s program break, %s mapped anonymous, %s stacks, %s files, %s data "
+		"of files, %s shared",
+		bytes((int64_t)smaps->resident).text, bytes((int64_t)smaps->program_break).text,
+		bytes((int64_t)smaps->anonymous).text, bytes((int64_t)smaps->stacks).text,
+		bytes((int64_t)smaps->files).text, bytes((int64_t)smaps->file_data).text,
+		bytes((int64_t)smaps->shmem).text);
+	if (smaps->huge_pages != 0)
+		line("", "%s of it in transparent huge pages",
+			bytes((int64_t)smaps->huge_pages).text);
+	if (smaps->swapped != 0)
+		line("", "%s swapped out", bytes((int64_t)smaps->swapped).text);
+}
+
+static void print_unattached_json(const struct unattached_process *unattached)
+{
+	const struct smaps *const smaps = &unattached->smaps;
+	CLEANUP(free_cleanup) char *attach = unattached_process_describe_attach(unattached);
+	CLEANUP(json_cleanup)
+	json_t *object = unattached_process_json(
+		&unattached->process, unattached->can_attach ? NULL : &unattached->refusal);
+
+	json_object_set_new(object, "profiling",
+		json_pack("{s:b, s:b, s:s, s:s}", "available", 0, "active", 0, "reason",
+			unattached->absence.message, "hint", attach));
+	json_object_set_new(object, "kernel",
+		json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "resident_bytes",
+			(json_int_t)smaps->resident, "program_break_bytes",
+			(json_int_t)smaps->program_break, "anonymous_bytes",
+			(json_int_t)smaps->anonymous, "stacks_bytes", (json_int_t)smaps->stacks,
+			"files_bytes", (json_int_t)smaps->files, "file_data_bytes",
+			(json_int_t)smaps->file_data, "shmem_bytes", (json_int_t)smaps->shmem,
+			"huge_pages_bytes", (json_int_t)smaps->huge_pages, "swapped_bytes",
+			(json_int_t)smaps->swapped));
+	control_print_json(object);
+}
+
+/* There is no agent whose status it could be: a failure, as for the other verbs. */
+static int fail_without_agent(const char *operand, bool as_json, struct error *err)
+{
+	struct unattached_process unattached;
+
+	if (unattached_process_read(operand, &unattached, err))
+		(as_json ? print_unattached_json : print_unattached)(&unattached);
+	return verb_fail(err);
+}
+
 static int run(const struct verb *verb, int argc, char **argv)
 {
+	struct option_parser parser;
 	struct target target;
 	struct error err;
 	bool as_json = false;
-	int exit_code;
 
-	if (!control_parse_target(verb, argc, argv, &target, &as_json, &exit_code))
-		return exit_code;
+	if (!option_parse(&parser, verb, argc, argv, &as_json))
+		return parser.exit_code;
+	if (!target_resolve(parser.operands[0], &target, &err))
+		return fail_without_agent(parser.operands[0], as_json, &err);
 	CLEANUP(json_cleanup) json_t *status = NULL;
 	if (!agent_call_json(&target, "GET", "/v1/status", &status, &err))
 		return verb_fail(&err);
@@ -274,7 +342,10 @@ const struct verb verb_status = {
 	.description = "Shows which allocator the process has, whether it can be profiled (if "
 		       "not, the reason and what to do), whether sampling is on and what "
 		       "switched it on, the sampling interval, the memory figures, the run in "
-		       "progress, and the cost of the last dump.",
+		       "progress, and the cost of the last dump.\n\n"
+		       "Of a process without an agent it shows what the kernel does: the program "
+		       "and the parts of its resident memory; and whether heapctl attach can load "
+		       "an agent. Then the exit status is 1.",
 	.examples = "heapctl status redis-server\n"
 		    "heapctl status 4711 --json | jq .profiling",
 	.options = control_json_options,

@@ -118,16 +118,39 @@ static bool check_threads(const struct process *process, bool is_forced, struct 
 
 static bool check_rights(const struct process *process, bool is_forced, struct error *err)
 {
-	bool is_secure = false;
+	struct process_start start;
 
-	if (!process_is_secure(process->pid, &is_secure, err))
+	if (!process_read_start(process->pid, &start, err))
 		return false;
-	if (!is_secure || is_forced)
+	if (!start.is_secure || is_forced)
 		return true;
 	error_set(err, ERROR_STATE,
 		"%s[%d] was started with more rights than its user has (setuid, capabilities)",
 		process->name, (int)process->pid);
 	return error_hint(err, "--force attaches nevertheless");
+}
+
+/* Whether its C library is one that the agent can use; one that is not loaded yet may be. */
+static bool check_libc(
+	const struct process *process, const struct process_modules *modules, struct error *err)
+{
+	struct process_start start;
+
+	if (modules->has_libc && !modules->has_musl)
+		return true;
+	if (!process_read_start(process->pid, &start, err))
+		return false;
+	if (modules->has_musl)
+		error_set(err, ERROR_UNSUPPORTED,
+			"%s[%d] uses musl's C library, and heapctl's agent needs glibc",
+			process->name, (int)process->pid);
+	else if (start.is_static)
+		error_set(err, ERROR_UNSUPPORTED,
+			"%s[%d] is a static program, into which nothing can be loaded",
+			process->name, (int)process->pid);
+	else
+		return true;
+	return error_hint(err, "%s", process_agent_hint(modules));
 }
 
 static bool check_program(const struct process *process, struct error *err)
@@ -141,7 +164,8 @@ static bool check_program(const struct process *process, struct error *err)
 		return error_set(err, ERROR_UNSUPPORTED,
 			"%s[%d] is a program for another kind of machine (32 bit)", process->name,
 			(int)process->pid);
-	if (!process_read_modules(process->pid, &modules, err))
+	if (!process_read_modules(process->pid, &modules, err) ||
+		!check_libc(process, &modules, err))
 		return false;
 	if (modules.sanitizer[0] == '\0')
 		return true;

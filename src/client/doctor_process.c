@@ -51,8 +51,9 @@ static bool examine_access(struct diagnosis *diagnosis, struct subject *subject)
 			"it wrote its title over its environment, so its MALLOC_CONF cannot be "
 			"read");
 	}
-	if (!process_is_secure(subject->process->pid, &subject->is_secure, &err))
-		subject->is_secure = false;
+	struct process_start start = { 0 };
+	subject->is_secure =
+		process_read_start(subject->process->pid, &start, &err) && start.is_secure;
 	snprintf(path, sizeof path, "/proc/%d/exe",
 		(int)process_living_thread(subject->process->pid));
 	CLEANUP(fd_cleanup) const int fd = open(path, O_RDONLY | O_CLOEXEC);

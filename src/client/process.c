@@ -384,20 +384,24 @@ const char *process_environment_find(const struct buffer *environment, const cha
 	return NULL;
 }
 
-bool process_is_secure(pid_t pid, bool *is_secure, struct error *err)
+bool process_read_start(pid_t pid, struct process_start *start, struct error *err)
 {
 	CLEANUP(buffer_deinit) struct buffer auxv = BUFFER_OR_EXIT;
+	bool has_loader = false;
 	Elf64_auxv_t entry;
 
-	if (!read_proc(pid, "auxv", &auxv, err)) {
+	if (!read_proc(pid, "auxv", &auxv, err))
 		return false;
-	}
-	*is_secure = false;
+	*start = (struct process_start){ 0 };
 	for (size_t at = 0; at + sizeof entry <= auxv.size; at += sizeof entry) {
 		memcpy(&entry, auxv.data + at, sizeof entry);
 		if (entry.a_type == AT_SECURE)
-			*is_secure = entry.a_un.a_val != 0;
+			start->is_secure = entry.a_un.a_val != 0;
+		else if (entry.a_type == AT_BASE)
+			has_loader = entry.a_un.a_val != 0;
 	}
+	/* A thread of the kernel, and a process that is just ending, have no vector. */
+	start->is_static = auxv.size != 0 && !has_loader;
 	return true;
 }
 

@@ -94,8 +94,13 @@ bool process_environment_is_intact(const struct buffer *environment);
 /* The value of a variable in such an environment; NULL when it is not set. */
 const char *process_environment_find(const struct buffer *environment, const char *name);
 
-/* Whether the kernel started it in secure mode (setuid, capabilities): no LD_PRELOAD there. */
-MUST_CHECK bool process_is_secure(pid_t pid, bool *is_secure, struct error *err);
+/* How the kernel started the program. */
+struct process_start {
+	bool is_secure; /* setuid, capabilities: no LD_PRELOAD there */
+	bool is_static; /* without a dynamic loader */
+};
+
+MUST_CHECK bool process_read_start(pid_t pid, struct process_start *start, struct error *err);
 
 /* All pids that /proc shows, ascending. Free with free(). */
 MUST_CHECK bool process_list(pid_t **pids, size_t *count, struct error *err);

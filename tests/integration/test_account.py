@@ -3,13 +3,17 @@
 """The account of processes whose malloc is not jemalloc's, against what that malloc reports to the process itself."""
 import json
 import os
+import pathlib
 import re
+import shutil
+import signal
 import subprocess
 import sys
 import unittest
 
+from agent_host import only_root
 from gateway import GatewayCase
-from processes import AGENT, SANITIZED, ask, need
+from processes import AGENT, Case, HEAPCTL, SANITIZED, ask, need, own_name, stop, wait_until
 from test_sampler import library_of
 
 # Blocks of known sizes in two arenas, half of the small ones freed; then mallinfo2's fields in a line, and it waits.
@@ -163,6 +167,137 @@ class OtherMallocs(GatewayCase):
         process, own = self.start_host(SMALL)
         self.start_gateway(process.pid)
         self.assertEqual(self.get("/v1/stats").json["malloc"]["figures"]["in_use_bytes"], own["uordblks"])
+
+
+# Touches 20 MiB of a mapping, 6 MiB of a shared one and 3 MiB of the program break; then sleeps until it is ended.
+PLAIN = r"""
+#define _GNU_SOURCE
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(void)
+{
+	const int access = PROT_READ | PROT_WRITE;
+	memset(mmap(0, 64 << 20, access, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 1, 20 << 20);
+	memset(mmap(0, 6 << 20, access, MAP_SHARED | MAP_ANONYMOUS, -1, 0), 1, 6 << 20);
+	char *const end = (char *)syscall(SYS_brk, 0);
+	syscall(SYS_brk, end + (3 << 20));
+	memset(end, 1, 3 << 20);
+	return write(1, "ready\n", 6) == 6 ? pause() : 1;
+}
+"""
+
+
+class WithoutAgent(Case):
+    """The kernel's figures of a process that has no agent, whatever it is."""
+
+    def start_plain(self, *options, compiler="cc"):
+        path = os.path.join(self.folder, f"plain{len(os.listdir(self.folder))}")
+        subprocess.run([need(compiler), "-O1", "-w", "-x", "c", "-", "-o", path, *options], input=PLAIN, text=True, check=True)
+        process = self.start(path, stdout=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        return process
+
+    def rows(self, target):
+        account = json.loads(self.heapctl("account", target, "--json")[0])
+        self.assertAlmostEqual(sum(row["bytes"] for row in account["rows"] if row["kind"] != "outside"), account["resident"], delta=1)
+        self.assertEqual({row["source"] for row in account["rows"]}, {"kernel"})
+        return account, {row["name"]: row["bytes"] for row in account["rows"]}
+
+    @staticmethod
+    def switches(pid):
+        return re.findall(r"ctxt_switches:\t(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text())
+
+    def test_its_rows_add_up_to_rss(self):
+        for kind, options, compiler in (("dynamic", (), "cc"), ("static", ("-static",), "cc"), ("musl", (), "musl-gcc"), ("static musl", ("-static",), "musl-gcc")):
+            with self.subTest(kind):
+                process = self.start_plain(*options, compiler=compiler)
+                wait_until(lambda: pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "S", "it to sleep")
+                before = self.switches(process.pid)
+                account, rows = self.rows(process.pid)
+                self.assertEqual((account["allocator"], account["state"]), ("", "no-agent"))
+                for name, least in (("other", 20), ("shmem", 6), ("program_break", 3)):
+                    self.assertAlmostEqual(rows[name] / (1 << 20), least, delta=0.9, msg=name)
+                self.assertGreater(rows["stacks"], 0)
+                shown = re.findall(r"(?m)^Rss: +(\d+) kB", pathlib.Path(f"/proc/{process.pid}/smaps").read_text())
+                self.assertAlmostEqual(account["resident"], 1024 * sum(map(int, shown)), delta=64 << 10)
+                huge = re.findall(r"(?m)^(?:AnonHugePages|ShmemPmdMapped|FilePmdMapped): +(\d+) kB", pathlib.Path(f"/proc/{process.pid}/smaps").read_text())
+                self.assertEqual(rows.get("huge_pages", 0), 1024 * sum(map(int, huge)))
+                out, _ = self.heapctl("account", process.pid)
+                self.assertRegex(out, r"2\d\.\d MiB +[\d.]+% +kernel +mapped anonymous memory")
+                self.assertIn(f"[{process.pid}] has no agent: the table has the kernel's figures.", out)
+                # Nothing of it ran for this.
+                self.assertEqual(self.switches(process.pid), before)
+
+    def test_it_says_what_an_attach_would_tell_or_why_it_cannot_be(self):
+        for options, compiler, can_attach, said in (
+                ((), "cc", True, "heapctl attach {} tells which functions hold what is allocated from then on"),
+                (("-static",), "cc", False, "is a static program, into which nothing can be loaded"),
+                ((), "musl-gcc", False, "uses musl's C library"),
+                (("-static",), "musl-gcc", False, "is a static program, into which nothing can be loaded")):
+            with self.subTest(said, compiler=compiler):
+                process = self.start_plain(*options, compiler=compiler)
+                said = said.format(process.pid)
+                self.assertIn(said, self.heapctl("account", process.pid)[0])
+                account, _ = self.rows(process.pid)
+                row = next(row for row in json.loads(self.heapctl("ps", "--all", "--json")[0]) if row.get("pid") == process.pid)
+                status = json.loads(self.heapctl("status", process.pid, "--json", code=1)[0])
+                for found in (account, row, status):
+                    self.assertEqual(found["can_attach"], can_attach)
+                    self.assertIn("" if can_attach else said, found["problem"])
+                listed = next(line for line in self.heapctl("ps", "--all")[0].splitlines() if line.split()[0] == str(process.pid))
+                self.assertIn("heapctl attach can load one" if can_attach else said, listed)
+
+    def test_its_status_is_what_the_kernel_shows(self):
+        process = self.start_plain()
+        out, complaint = self.heapctl("status", process.pid, code=1)
+        self.assertRegex(out, rf"(?m)^plain\d+\[{process.pid}\]\n  program +\S+plain\d+$")
+        self.assertRegex(" ".join(out.split()), r"agent none; .* memory [\d.]+ MiB resident: 3\.\d MiB program break, 2\d\.\d MiB mapped anonymous, .* 6\.\d MiB shared")
+        self.assertIn("has no agent (", complaint)
+        status = json.loads(self.heapctl("status", process.pid, "--json", code=1)[0])
+        self.assertEqual((status["state"], status["pid"], status["exe"], status["profiling"]["available"]),
+                         ("no-agent", process.pid, os.readlink(f"/proc/{process.pid}/exe"), False))
+        self.assertAlmostEqual(status["kernel"]["shmem_bytes"], 6 << 20, delta=1 << 19)
+        parts = ("anonymous_bytes", "program_break_bytes", "files_bytes", "file_data_bytes", "shmem_bytes", "stacks_bytes")
+        self.assertEqual(sum(status["kernel"][part] for part in parts), status["kernel"]["resident_bytes"])
+
+    def test_heaps_of_glibcs_arenas_are_a_row(self):
+        source = ("#include <pthread.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n"
+                  "static void *fill(void *x) { for (int i = 0; i < 5000; i++) memset(malloc(1000), 1, 1000); write(1, \"ready\\n\", 6); pause(); return x; }\n"
+                  "int main(void) { pthread_t t; pthread_create(&t, 0, fill, 0); return pause(); }\n")
+        path = os.path.join(self.folder, "arenas")
+        subprocess.run([need("cc"), "-w", "-fno-builtin", "-x", "c", "-", "-o", path, "-pthread"], input=source, text=True, check=True)
+        process = self.start(path, stdout=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        self.assertAlmostEqual(self.rows(process.pid)[1]["arena_heaps"] / 5e6, 1, delta=0.1)
+
+    def test_a_process_that_is_stopped(self):
+        process = self.start_plain()
+        stop(process.pid)
+        self.rows(process.pid)
+        self.assertIn("is stopped", self.heapctl("account", process.pid)[0])
+        self.assertRegex(pathlib.Path(f"/proc/{process.pid}/status").read_text(), r"State:\tT")
+        process.send_signal(signal.SIGCONT)
+
+    def test_where_nothing_can_be_had_is_said(self):
+        self.assertIn("there is no process", self.heapctl("account", 2 ** 22 - 1, code=1)[1])
+        self.assertIn("no process is called", self.heapctl("account", own_name("none"), code=1)[1])
+        command = shutil.copy(os.path.realpath("/bin/sleep"), os.path.join(self.folder, own_name("pair")))
+        twins = [self.start(command, "1000") for _ in range(2)]
+        wait_until(lambda: all("pair" in os.readlink(f"/proc/{twin.pid}/exe") for twin in twins), "both programs")
+        self.assertIn("2 processes are called", self.heapctl("account", own_name("pair"), code=None)[1])
+
+    @only_root
+    def test_another_users_process(self):
+        process = self.start_plain()
+        command = shutil.copy(HEAPCTL, os.path.join(self.folder, "heapctl"))
+        os.chmod(self.folder, 0o755)
+        for verb in ("account", "status"):
+            result = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", command, verb, str(process.pid)],
+                                    capture_output=True, text=True, cwd="/")
+            self.assertEqual((result.returncode, result.stdout), (1, ""))
+            self.assertRegex(result.stderr, r"permission denied \(run heapctl as its user or as root\)")
 
 
 if __name__ == "__main__":

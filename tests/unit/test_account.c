@@ -42,6 +42,21 @@ static void tells_kinds_of_memory_apart(void **state)
 	assert_int_equal(smaps.two_mib_ranges, 4);
 }
 
+static void huge_pages_are_counted_beside_the_kinds(void **state)
+{
+	(void)state;
+	static const char maps[] = "7f0000000000-7f0010000000 rw-p 00000000 00:00 0 \n" FIELDS(
+		"4096", "4096") "AnonHugePages: 2048 kB\nShmemPmdMapped: 0 kB\n"
+				"7f0020000000-7f0021000000 rw-s 00000000 00:01 2 /SYSV0\n" FIELDS(
+					"6144", "0") "ShmemPmdMapped: 4096 kB\n"
+						     "FilePmdMapped: 0 kB\n";
+	struct smaps smaps;
+
+	assert_true(smaps_read(maps, sizeof maps - 1, &smaps));
+	assert_int_equal(smaps.huge_pages, 6144 * 1024);
+	assert_int_equal(smaps.resident, 10240 * 1024);
+}
+
 static void shared_memory_is_no_file(void **state)
 {
 	(void)state;
@@ -472,6 +487,7 @@ static void ends_with_jemalloc_where_the_kernel_was_not_asked(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(tells_kinds_of_memory_apart),
+	cmocka_unit_test(huge_pages_are_counted_beside_the_kinds),
 	cmocka_unit_test(shared_memory_is_no_file),
 	cmocka_unit_test(one_arena_cannot_become_fewer),
 	cmocka_unit_test(counts_ranges_of_addresses_once),

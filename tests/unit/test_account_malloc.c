@@ -88,6 +88,25 @@ static void what_glibc_has_in_its_heaps_and_is_not_resident_is_exact(void **stat
 	json_decref(made.document);
 }
 
+static void without_an_agent_all_rows_are_the_kernels(void **state)
+{
+	(void)state;
+	struct smaps huge = kernel;
+
+	huge.huge_pages = 4 << 20;
+	for (int has_glibc = 0; has_glibc <= 1; has_glibc++) {
+		const struct made made = { .account = account_kernel_make(&huge, has_glibc) };
+		check_sum(&made);
+		for (size_t i = 0; i < made.account.row_count; i++)
+			assert_int_equal(made.account.rows[i].source, ACCOUNT_MEASURED);
+		assert_true(bytes(&made, "other") == (has_glibc ? 20 << 20 : 32 << 20));
+		assert_true(bytes(&made, "program_break") == 8 << 20);
+		assert_true(bytes(&made, "huge_pages") == 4 << 20);
+		if (has_glibc)
+			assert_true(bytes(&made, "arena_heaps") == 12 << 20);
+	}
+}
+
 static void what_was_in_use_before_an_attach_is_a_row(void **state)
 {
 	(void)state;
@@ -227,6 +246,7 @@ static void an_option_has_the_value_of_its_variable_or_tunable(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(what_glibc_has_in_its_heaps_and_is_not_resident_is_exact),
+	cmocka_unit_test(without_an_agent_all_rows_are_the_kernels),
 	cmocka_unit_test(what_was_in_use_before_an_attach_is_a_row),
 	cmocka_unit_test(mapped_blocks_without_room_are_not_resident),
 	cmocka_unit_test(heaps_elsewhere_are_part_of_anonymous_memory),
