@@ -21,6 +21,9 @@ enum {
 	ANSWER_TOTAL_MS = 60 * 60 * 1000,
 	/* Reported to the user. */
 	SILENCE_MS = 2000,
+	/* Until the thread of an agent that is ending has ended. */
+	ENDING_MS = 1000,
+	ENDING_POLL_MS = 10,
 };
 
 const json_t *json_at(const json_t *object, const char *path)
@@ -145,6 +148,42 @@ static bool make_authorization(
 	return true;
 }
 
+/* Whether there may be no agent any more; after a reset the next attempt shows that. */
+static bool is_lost(const struct error *err)
+{
+	return err->kind == ERROR_NOT_FOUND || err->errnum == ECONNABORTED;
+}
+
+/* An agent that ends closes its connections some time before its thread is gone. */
+static bool has_agent_ended(const struct process *process)
+{
+	const int64_t until_ms = clock_monotonic_ms() + ENDING_MS;
+
+	while (process_has_agent_thread(process)) {
+		if (clock_monotonic_ms() > until_ms)
+			return false;
+		poll(NULL, 0, ENDING_POLL_MS);
+	}
+	return true;
+}
+
+/* Another command has detached it, or the process has executed another program. */
+static bool explain_loss(const struct target *target, struct error *err)
+{
+	const int pid = (int)target->process.pid;
+	struct process_modules modules;
+	struct error ignored;
+
+	if (process_has_ended(&target->process))
+		return error_set(err, ERROR_NOT_FOUND, "%s has ended", target->label);
+	const bool is_other = process_read_modules(target->process.pid, &modules, &ignored) &&
+			      modules.agent[0] == '\0';
+	error_set(err, ERROR_NOT_FOUND, "%s has no agent any more: %s", target->label,
+		is_other ? "it executes another program now" : "the agent has ended");
+	return error_hint(
+		err, "heapctl attach %d %s", pid, is_other ? "loads one" : "starts it again");
+}
+
 /* Names the target that failed, unless the connection's own message does. */
 static bool name_target(const struct target *target, const struct stream *stream, struct error *err)
 {
@@ -152,14 +191,8 @@ static bool name_target(const struct target *target, const struct stream *stream
 		return false;
 	if (target->process.pid != 0 && process_has_ended(&target->process))
 		return error_set(err, ERROR_NOT_FOUND, "%s has ended", target->label);
-	/* Another command has detached it meanwhile. */
-	if (err->kind == ERROR_NOT_FOUND && target->process.pid != 0 &&
-		!process_has_agent_thread(&target->process)) {
-		error_set(err, ERROR_NOT_FOUND, "%s has no agent any more: the agent has ended",
-			target->label);
-		return error_hint(
-			err, "heapctl attach %d starts it again", (int)target->process.pid);
-	}
+	if (target->process.pid != 0 && is_lost(err) && has_agent_ended(&target->process))
+		return explain_loss(target, err);
 	if (strcmp(stream->peer, target->label) == 0 && strstr(err->message, stream->peer) != NULL)
 		return false;
 	return error_prefix(err, "%s", target->label);

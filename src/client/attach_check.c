@@ -130,26 +130,20 @@ static bool check_rights(const struct process *process, bool is_forced, struct e
 	return error_hint(err, "--force attaches nevertheless");
 }
 
-/* Whether its C library is one that the agent can use; one that is not loaded yet may be. */
+/* Whether its C library is one that the agent can use. */
 static bool check_libc(
 	const struct process *process, const struct process_modules *modules, struct error *err)
 {
-	struct process_start start;
-
 	if (modules->has_libc && !modules->has_musl)
 		return true;
-	if (!process_read_start(process->pid, &start, err))
-		return false;
 	if (modules->has_musl)
 		error_set(err, ERROR_UNSUPPORTED,
 			"%s[%d] uses musl's C library, and heapctl's agent needs glibc",
 			process->name, (int)process->pid);
-	else if (start.is_static)
+	else
 		error_set(err, ERROR_UNSUPPORTED,
 			"%s[%d] is a static program, into which nothing can be loaded",
 			process->name, (int)process->pid);
-	else
-		return true;
 	return error_hint(err, "%s", process_agent_hint(modules));
 }
 

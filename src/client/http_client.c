@@ -226,6 +226,14 @@ static bool take_bytes(const struct http_call *call, struct http_answer *answer,
 	}
 }
 
+/* Of a connection that ended before its answer did. */
+static bool refuse_end(struct error *err, const char *text, const char *hint)
+{
+	error_set(err, ERROR_INPUT, "%s", text);
+	err->errnum = ECONNABORTED;
+	return error_hint(err, "%s", hint);
+}
+
 static bool take_end(const struct stream *stream, struct http_answer *answer, struct error *err)
 {
 	const bool is_agent = stream->peer[0] == '/';
@@ -234,19 +242,17 @@ static bool take_end(const struct stream *stream, struct http_answer *answer, st
 	case HTTP_DONE:
 		return true;
 	case HTTP_FAILED:
-		error_set(err, ERROR_INPUT, "the connection broke in the middle of the answer");
-		return error_hint(err,
+		return refuse_end(err, "the connection broke in the middle of the answer",
 			is_agent ? "heapctl ps shows whether its process still runs" : "try again");
 	case HTTP_MORE:
 	case HTTP_HEAD:
 	case HTTP_BODY:
 		break;
 	}
-	error_set(err, ERROR_INPUT, "the connection was closed without an answer");
-	return error_hint(err, is_agent ? "heapctl ps shows whether its process still runs"
-			       : stream->tls == NULL
-				       ? "a server with a certificate does that: try https://"
-				       : "try again");
+	return refuse_end(err, "the connection was closed without an answer",
+		is_agent	      ? "heapctl ps shows whether its process still runs"
+		: stream->tls == NULL ? "a server with a certificate does that: try https://"
+				      : "try again");
 }
 
 bool http_call(struct stream *stream, const struct http_call *call, struct http_answer *answer,

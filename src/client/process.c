@@ -340,15 +340,18 @@ const char *process_agent_hint(const struct process_modules *modules)
 bool process_read_modules(pid_t pid, struct process_modules *modules, struct error *err)
 {
 	CLEANUP(buffer_deinit) struct buffer maps = BUFFER_OR_EXIT;
+	struct process_start start;
+	struct error ignored;
 
-	if (!read_proc(pid, "maps", &maps, err)) {
+	if (!read_proc(pid, "maps", &maps, err))
 		return false;
-	}
 	*modules = (struct process_modules){ 0 };
 	const char *at = maps.data;
 	struct proc_map map;
 	while (proc_map_next(&at, maps.data + maps.size, &map))
 		note_module(modules, &map);
+	if (!modules->has_libc)
+		modules->has_libc = process_read_start(pid, &start, &ignored) && !start.is_static;
 	return true;
 }
 

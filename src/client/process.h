@@ -69,7 +69,7 @@ struct process_modules {
 	bool has_libgcc;
 	bool has_jit;	  /* writable and executable, or anonymous and executable, memory */
 	bool has_deleted; /* some library was replaced since */
-	bool has_libc;	  /* dynamically linked */
+	bool has_libc;	  /* dynamically linked, also where it is not loaded yet */
 	bool has_musl;	  /* its C library is musl */
 };
 

@@ -84,9 +84,12 @@ static bool find_place(struct injection *injection, struct error *err)
 		if (module->role != REMOTE_LIBC && module->role != REMOTE_LOADER)
 			break;
 	}
-	return injection->code != 0 || is_any_used ||
-	       error_set(err, ERROR_UNSUPPORTED, "no page of its code has %d unused bytes",
-		       TRAMPOLINE_CODE_MAX);
+	if (injection->code != 0 || is_any_used)
+		return true;
+	return remote_is_gone(&injection->remote)
+		       ? injection_explain_end(err)
+		       : error_set(err, ERROR_UNSUPPORTED,
+				 "no page of its code has %d unused bytes", TRAMPOLINE_CODE_MAX);
 }
 
 /* Whether no thread is there any more, or will come: a thread that starts there has its memory. */

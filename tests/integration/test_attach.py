@@ -510,6 +510,48 @@ class Offered(AttachCase):
         self.assertIn(f"2 processes are called '{name}', and none has an agent: {pids[0]}, {pids[1]} (heapctl attach PID", message)
 
 
+# Listens as its agent would, reads a request, answers with what it is called with, and executes sleep(1).
+LEAVES = """
+import os, socket, sys
+os.makedirs(sys.argv[1], 0o700, exist_ok=True)
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1] + "/" + str(os.getpid()) + ".sock")
+listener.listen()
+print("ready", flush=True)
+while True:
+    client, _ = listener.accept()
+    if client.recv(4096):
+        client.send(sys.argv[2].encode())
+        client.close()
+        os.execvp("sleep", ["sleep", "1000"])
+"""
+
+
+class Lost(AttachCase):
+    """A process that executes another program while a command waits for its agent: the message is about the process."""
+
+    def test_in_the_middle_of_an_answer(self):
+        for answer in ("", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"):
+            with self.subTest(answer=answer):
+                process = self.start(sys.executable, "-c", LEAVES, self.agents, answer, stdout=subprocess.PIPE)
+                self.assertEqual(process.stdout.readline(), b"ready\n")
+                said = self.heapctl("stats", process.pid, code=1)[1]
+                self.assertRegex(said, rf"^heapctl: python\S*\[{process.pid}\] has no agent any more: it executes another program now "
+                                       rf"\(heapctl attach {process.pid} loads one\)\n$")
+
+    def test_between_two_requests(self):
+        process = self.start_python(f"import os, signal\nsignal.signal(signal.SIGUSR1, lambda *_: os.execvp('sleep', ['sleep', '1000']))\n{ALLOCATES}",
+                                    stdout=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        self.attach(process.pid, "--inactive")
+        running = subprocess.Popen([HEAPCTL, "record", str(process.pid), "-d", "1hrs", "-o", os.path.join(self.folder, "lost.heap")],
+                                   env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(self.end, running)
+        wait_until(lambda: self.status(process.pid)["profiling"]["active"], "sampling")
+        process.send_signal(signal.SIGUSR1)
+        self.assertRegex(running.communicate(timeout=60)[1], r"has no agent any more: (it executes another program now|the agent has ended) \(heapctl attach")
+
+
 class Record(AttachCase):
     def test_record_attaches_and_detaches(self):
         process = self.start_python()
