@@ -140,7 +140,8 @@ static bool start(const char *settings, struct error *err)
 	const char *const name = find_setting("name");
 	snprintf(options.name, sizeof options.name, "%s", name == NULL ? "" : name);
 	if (!folder_choose(&options.settings, &folder, err))
-		return error_hint(err, "mount a tmpfs at its /dev/shm, or name a folder that it "
+		return err->hint[0] == '\0' &&
+		       error_hint(err, "mount a tmpfs at its /dev/shm, or name a folder that it "
 				       "can write to: HEAPCTL_DIR=FOLDER heapctl attach");
 	if (!start_agent(&options, err))
 		return false;

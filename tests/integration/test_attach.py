@@ -456,6 +456,15 @@ class Refused(AttachCase):
         self.assert_refused(process.pid, r"is a static program")
         self.assert_unharmed(process)
 
+    def test_a_folder_that_other_users_can_read(self):
+        process = self.start_python()
+        folder = os.path.join(self.folder, "open-heapctl")
+        os.mkdir(folder)
+        os.chmod(folder, 0o755)
+        said = self.heapctl("attach", process.pid, code=2, env={"HEAPCTL_DIR": folder})[1]
+        self.assertIn(f"{folder} is open to other users (mode 0755): the agent does not use it (chmod 700 {folder})", said)
+        self.assertIsNone(agent_thread(process.pid))
+
     @only_root
     def test_another_users_process(self):
         process = self.start_python()
