@@ -271,6 +271,19 @@ static bool make(const struct process *process, const struct attach_request *req
 	return false;
 }
 
+/* The tables of modules do not show the calls of an allocator that the program has itself. */
+static bool suggest_entry(const struct process *process, struct error *err)
+{
+	CLEANUP(entry_functions_deinit) struct entry_functions found = { 0 };
+	struct error ignored;
+
+	if (entry_functions_find(&found, process->pid, ENTRY_OF_PROGRAM, &ignored))
+		error_hint(err,
+			"the program has an allocator of its own, whose functions --method entry "
+			"patches");
+	return false;
+}
+
 bool attachment_make(const struct process *process, const struct attach_request *request,
 	struct attachment *attachment, struct error *err)
 {
@@ -285,7 +298,9 @@ bool attachment_make(const struct process *process, const struct attach_request 
 		return true;
 	if (reason.kind != ERROR_NONE && err->kind == ERROR_UNSUPPORTED)
 		*err = reason;
-	return false;
+	return request->method == ATTACH_GOT && err->kind == ERROR_UNSUPPORTED
+		       ? suggest_entry(process, err)
+		       : false;
 }
 
 void attachment_examine(struct diagnosis *diagnosis, const struct process *process)

@@ -233,9 +233,13 @@ class Refused(EntryCase):
         return result.stdout, result.stderr
 
     def test_got_where_the_program_has_the_allocator(self):
-        process = self.start_patched()
-        self.assertIn("profiling is not enabled in this process", self.attach(process.pid, "--method", "got", code=1)[1])
-        wait_until(lambda: agent_thread(process.pid) is None, "the thread to end")
+        for program, reason in (("patched_tcmalloc", "has no jemalloc that can be called"), ("patched_jemalloc", "profiling is not enabled in this process")):
+            with self.subTest(program=program):
+                process = self.start_patched(program)
+                said = self.attach(process.pid, "--method", "got", code=1)[1]
+                self.assertIn(reason, said)
+                self.assertIn("(the program has an allocator of its own, whose functions --method entry patches)", said)
+                wait_until(lambda pid=process.pid: agent_thread(pid) is None, "the thread to end")
         self.assertIn("use auto, got or entry", self.attach(process.pid, "--method", "tables", code=2)[1])
         self.assert_unharmed(process)
 
