@@ -50,7 +50,8 @@ const struct verb verb_deactivate = {
 	.arguments = "TARGET [--json]",
 	.summary = "switch sampling off",
 	.description = "Switches sampling off. Earlier samples stay in profiles until their memory "
-		       "is freed.",
+		       "is freed. Functions that heapctl attach has patched stay patched until "
+		       "heapctl detach.",
 	.examples = "heapctl deactivate redis-server",
 	.options = control_json_options,
 	.complete = "@target",
