@@ -6,6 +6,8 @@ import pathlib
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 import time
 import unittest
 
@@ -375,6 +377,44 @@ class Served(GatewayCase):
         self.assertIn("has no history", answer.text)
         self.heapctl("serve", "--history-every", "1mins", code=2)
         self.heapctl("serve", "--history", self.archive, "--history-every", "1ms", code=2)
+
+
+class Attached(GatewayCase):
+    """A process that was attached to twice: two runs, of which a trend fits growth within each."""
+
+    def test_each_attach_is_a_run_of_its_own(self):
+        code = ("import time\nblocks = []\nprint('ready', flush=True)\nwhile True:\n    blocks.append(bytearray(100000))\n"
+                "    del blocks[:-200]\n    time.sleep(0.001)\n")
+        process = self.start(sys.executable, "-c", code, stdout=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        attached = []
+
+        def attach():
+            self.heapctl("attach", process.pid, "--interval", "4KiB")
+            attached.append(json.loads(self.heapctl("status", process.pid, "--json")[0])["started_ms"])
+
+        def timeline():
+            return self.expect(self.get("/api/v1/timeline"), 200).json
+
+        def counts():
+            """Of snapshots, by the attach that they are of."""
+            return {run["started_ms"]: run["snapshots"] for run in timeline()["processes"]}
+        attach()
+        self.start_gateway("--history", os.path.join(self.folder, "history"), "--history-every", "1s", process.pid)
+        wait_until(lambda: counts().get(attached[0], 0) >= 2, "two snapshots of the first attach")
+        self.heapctl("detach", process.pid)
+        attach()
+        wait_until(lambda: counts().get(attached[1], 0) >= 2, "two snapshots of the second attach")
+        found = timeline()
+        self.assertEqual([(run["pid"], run["started_ms"], run["attached"]) for run in found["processes"]], [(process.pid, moment, True) for moment in attached])
+        self.assertEqual({snapshot["attached"] for snapshot in found["snapshots"]}, {True})
+        first, last = found["snapshots"][0], found["snapshots"][-1]
+        for moment, begun in ((first, attached[0]), (last, attached[1])):
+            raw = self.expect(self.get(f"/api/v1/snapshot?format=raw&at_ms={moment['time_ms']}"), 200).text
+            self.assertIn(f" attached {begun} ", raw)
+        trend = self.expect(self.get(f"/api/v1/trend?from_ms={first['time_ms']}&to_ms={last['time_ms']}"), 200).json
+        self.assertEqual((trend["attach_count"], sorted(set(trend["runs"]))), (1, list(range(len(set(trend["runs"]))))))
+        self.assertEqual(len(set(trend["runs"])), 2)
 
 
 if __name__ == "__main__":
