@@ -344,10 +344,14 @@ def percentile(values, share):
     return sorted(values)[min(len(values) - 1, int(share * len(values)))] if values else float("nan")
 
 
+def reason_in(complaint):
+    return re.sub(r"\S*\[\d+\]", "it", complaint.strip().removeprefix("heapctl: "))
+
+
 class Cycles:
     def __init__(self):
         self.attached = self.hangs = 0
-        self.refusals = collections.Counter()
+        self.refusals, self.detach_failures = collections.Counter(), collections.Counter()
         self.stops, self.seconds, self.samples = [], [], []
 
     def run(self, target, folder):
@@ -363,9 +367,13 @@ class Cycles:
             elif code is None:
                 self.hangs += 1
             else:
-                self.refusals[re.sub(r"\S*\[\d+\]", "it", out.strip().removeprefix("heapctl: "))] += 1
-            if heapctl(folder, "detach", target.pid)[0] is None:
+                self.refusals[reason_in(out)] += 1
+            was_attached = code == 0
+            code, out, _ = heapctl(folder, "detach", target.pid)
+            if code is None:
                 self.hangs += 1
+            elif code != 0 and was_attached:
+                self.detach_failures[reason_in(out)] += 1
             if not target.is_alive():
                 return
 
@@ -428,6 +436,8 @@ def run_target(name, make):
           f"{percentile(cycles.seconds, 0.5) * 1000:8.0f} {percentile(cycles.samples, 0.5) * 1000:8.0f} {late:6}  {problem or 'unchanged'}", flush=True)
     for refusal, count in cycles.refusals.items():
         print(f"      {count} times: {refusal}")
+    for failure, count in cycles.detach_failures.items():
+        print(f"      {count} times at the detach: {failure}")
     keep_result(name, problem, time.monotonic() - began)
     return cycles, problem
 
