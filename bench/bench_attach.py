@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -402,6 +403,11 @@ def gdb_stop_ms(pid):
             time.sleep(0.0002)
         gdb.terminate()
         gdb.wait()
+        # One that was ended while it attached leaves the process stopped.
+        try:
+            os.kill(pid, signal.SIGCONT)
+        except ProcessLookupError:
+            break
         if first is not None:
             stops.append((last - first) * 1000)
     return statistics.median(stops) if stops else float("nan")
@@ -420,16 +426,21 @@ def run_target(name, make):
     with tempfile.TemporaryDirectory(prefix="attach-target.") as place:
         target = make(place)
         folder = folder_for(target.pid)
-        cycles = Cycles()
+        cycles, gdb = Cycles(), float("nan")
         try:
             cycles.run(target, folder)
             # gdb's stop is so long that clients time out, so they end before it.
             problem = target.settle()
-            gdb = gdb_stop_ms(target.pid_for_gdb()) if shutil.which("gdb") and target.is_alive() else float("nan")
+            if shutil.which("gdb") and target.is_alive():
+                gdb = gdb_stop_ms(target.pid_for_gdb())
             problem = problem or target.finish() or (f"{cycles.hangs} commands hung" if cycles.hangs else None)
-        finally:
+        except (OSError, RuntimeError, subprocess.SubprocessError) as reason:
+            problem = repr(reason)
+        try:
             target.end()
-            shutil.rmtree(folder)
+        except subprocess.TimeoutExpired:
+            problem = problem or "it did not end"
+        shutil.rmtree(folder)
     late = sum(seconds > 1 for seconds in cycles.seconds)
     print(f"  {name:17} {cycles.attached:6} of {cycles.attached + cycles.refusals.total() + cycles.hangs:<6} {percentile(cycles.stops, 0.5):7.2f} "
           f"{percentile(cycles.stops, 0.99):8.1f} {max(cycles.stops, default=float('nan')):8.1f} {gdb:8.1f} "
