@@ -44,7 +44,8 @@ MUST_CHECK bool file_read_fd(int fd, const char *name, struct buffer *out, struc
 /* Appends the whole file; for /proc files too, whose size is not known beforehand. */
 MUST_CHECK bool file_read(const char *path, struct buffer *out, struct error *err);
 
-/* Reads the file of a formatted name, for which no reason is wanted; `text` then has it alone. */
+/* Reads the file of a formatted name into `text`, which then has nothing else. False when it cannot
+ * be read. */
 MUST_CHECK bool file_try_read(struct buffer *text, const char *format, ...) PRINTF_FORMAT(2, 3);
 
 /* Writes all of it, over short writes and EINTR. */

@@ -53,7 +53,7 @@ static inline void *xgrow(void *items, size_t *capacity, size_t needed, size_t s
 }
 
 /*
- * Where the next element of such an array goes, which is counted:
+ * Makes room in such an array for one more element, counts it, and returns where it goes:
  * `*XAPPEND(items, count, capacity) = item`. The item must not depend on the count.
  */
 #define XAPPEND(items, count, capacity) \

@@ -47,7 +47,7 @@ uint64_t agent_answer_limit(const char *path);
 MUST_CHECK bool agent_call(const struct target *target, const struct agent_call *call,
 	struct http_answer *answer, struct error *err);
 
-/* The same with GET and a path alone. */
+/* The same for a GET without a body. */
 MUST_CHECK bool agent_get(const struct target *target, const char *path, struct http_answer *answer,
 	struct error *err);
 

@@ -10,7 +10,8 @@
 #include "gateway/request.h"
 #include "gateway/route.h"
 
-/* False: `reply` is untouched, and the router replies with the error as the route says. */
+/* On failure `reply` is untouched, and the router replies with the error in the way of the route.
+ */
 typedef bool handler(struct gateway *gateway, const struct request *request, struct reply *reply,
 	struct error *err);
 
