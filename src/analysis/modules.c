@@ -2,6 +2,7 @@
 #include "analysis/modules.h"
 
 #include <ctype.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,6 +90,41 @@ static uint64_t base_of(const struct profile *profile, size_t first, size_t at)
 		       : mappings[at].start - mappings[at].file_offset;
 }
 
+static bool is_same_place(const void *places, uint32_t position, const void *key)
+{
+	const struct module_place *const place = (const struct module_place *)places + position;
+	const struct module_place *const wanted = key;
+
+	return place->module == wanted->module && place->base == wanted->base;
+}
+
+/* Each mapping of a file at one base leads to the next. */
+static void chain_parts(const struct profile *profile, struct module_place *places)
+{
+	CLEANUP(hash_index_deinit) struct hash_index index = { 0 };
+	CLEANUP(free_cleanup)
+	uint32_t *last = xcalloc(profile->mapping_count, sizeof *last);
+
+	hash_index_init(&index);
+	for (uint32_t i = 0; i < profile->mapping_count; i++) {
+		struct module_place *const place = &places[i];
+		place->first_part = i;
+		place->next_part = PROFILE_NONE;
+		/* Each piece of anonymous memory is on its own. */
+		if (profile->mappings[i].path[0] == '\0')
+			continue;
+		const uint32_t first = hash_index_add(&index,
+			hash_combine(place->module, place->base), is_same_place, places, place, i);
+		if (first == HASH_INDEX_NONE) {
+			last[i] = i;
+			continue;
+		}
+		place->first_part = first;
+		places[last[first]].next_part = i;
+		last[first] = i;
+	}
+}
+
 struct module_place *module_table_add(struct module_table *table, const struct profile *profile)
 {
 	struct module_place *const places = xcalloc(profile->mapping_count, sizeof *places);
@@ -100,6 +136,7 @@ struct module_place *module_table_add(struct module_table *table, const struct p
 		places[i].module = find_or_add(table, &profile->mappings[i], main_path);
 		places[i].base = base_of(profile, first, i);
 	}
+	chain_parts(profile, places);
 	return places;
 }
 
@@ -115,83 +152,121 @@ struct mapping_placement {
 /* Room between modules, and what moved modules are aligned to. */
 #define MOVED_ALIGNMENT UINT64_C(0x10000000)
 
+/* Addresses that a mapping of the common space covers. */
+struct taken_range {
+	uint64_t start, limit;
+};
+
+/* Ranges of the tree do not overlap; one that overlaps another counts as equal to it. */
+static int compare_ranges(const void *a, const void *b)
+{
+	const struct taken_range *const left = a, *const right = b;
+
+	return left->limit <= right->start ? -1 : left->start >= right->limit;
+}
+
+static struct taken_range *find_taken(
+	const struct address_space *space, uint64_t start, uint64_t limit)
+{
+	const struct taken_range wanted = { start, limit };
+	void *const node = start < limit ? tfind(&wanted, &space->taken, compare_ranges) : NULL;
+
+	return node == NULL ? NULL : *(struct taken_range **)node;
+}
+
+/* Ranges that overlap become one: each is removed once, however many overlap. */
+static void take_range(struct address_space *space, uint64_t start, uint64_t limit)
+{
+	struct taken_range *const range = xmalloc(sizeof *range);
+	struct taken_range *other;
+
+	*range = (struct taken_range){ start, limit };
+	while ((other = find_taken(space, range->start, range->limit)) != NULL) {
+		if (other->start < range->start)
+			range->start = other->start;
+		if (other->limit > range->limit)
+			range->limit = other->limit;
+		tdelete(other, &space->taken, compare_ranges);
+		free(other);
+	}
+	if (start >= limit || tsearch(range, &space->taken, compare_ranges) == NULL)
+		free(range);
+}
+
 void address_space_init(struct address_space *space, struct profile *out)
 {
 	*space = (struct address_space){ .out = out };
 	module_table_init(&space->modules);
+	hash_index_init(&space->index);
 }
 
 void address_space_deinit(struct address_space *space)
 {
 	module_table_deinit(&space->modules);
+	hash_index_deinit(&space->index);
+	tdestroy(space->taken, free);
 	free(space->placements);
 }
 
-static bool is_placed(const struct address_space *space, const struct mapping_placement *placement,
-	const struct mapping_placement *wanted)
+static bool is_placed(const void *placements, uint32_t position, const void *key)
 {
-	if (placement->module != wanted->module ||
-		placement->anonymous_start != wanted->anonymous_start)
-		return false;
-	return !space->modules.modules[wanted->module].differs ||
-	       (strcmp(placement->path, wanted->path) == 0 &&
-		       strcmp(placement->build_id, wanted->build_id) == 0);
+	const struct mapping_placement *const placement =
+		(const struct mapping_placement *)placements + position;
+	const struct mapping_placement *const wanted = key;
+
+	return placement->module == wanted->module &&
+	       placement->anonymous_start == wanted->anonymous_start &&
+	       strcmp(placement->path, wanted->path) == 0 &&
+	       strcmp(placement->build_id, wanted->build_id) == 0;
+}
+
+static uint64_t hash_placement(const struct mapping_placement *placement)
+{
+	return hash_combine(hash_combine(placement->module, placement->anonymous_start),
+		hash_combine(hash_bytes(placement->path, strlen(placement->path)),
+			hash_bytes(placement->build_id, strlen(placement->build_id))));
 }
 
 /* An address above everything, also above what the profiles themselves have. */
-static uint64_t find_free(const struct profile *out, const struct profile *profile)
+static uint64_t find_free(struct address_space *space, const struct profile *profile)
 {
-	uint64_t highest = 0;
-
-	for (size_t i = 0; i < out->mapping_count; i++) {
-		if (out->mappings[i].limit > highest)
-			highest = out->mappings[i].limit;
-	}
-	for (size_t i = 0; i < profile->mapping_count; i++) {
+	for (size_t i = 0; space->profile != profile && i < profile->mapping_count; i++) {
 		/* The kernel's page for system calls is at the very top. */
-		if (profile->mappings[i].limit > highest &&
+		if (profile->mappings[i].limit > space->highest &&
 			profile->mappings[i].limit < UINT64_C(1) << 63)
-			highest = profile->mappings[i].limit;
+			space->highest = profile->mappings[i].limit;
 	}
-	return (highest / MOVED_ALIGNMENT + 1) * MOVED_ALIGNMENT;
+	space->profile = profile;
+	return (space->highest / MOVED_ALIGNMENT + 1) * MOVED_ALIGNMENT;
 }
 
-static bool is_part(const struct profile *profile, const struct module_place *places,
-	uint32_t mapping, size_t other)
+static void copy_mapping(
+	struct address_space *space, const struct profile_mapping *mapping, uint64_t delta)
 {
-	if (other == mapping)
-		return true;
-	return profile->mappings[mapping].path[0] != '\0' &&
-	       places[other].module == places[mapping].module &&
-	       places[other].base == places[mapping].base;
+	struct profile_mapping copy = *mapping;
+
+	copy.start += delta;
+	copy.limit += delta;
+	profile_add_mapping(space->out, &copy);
+	take_range(space, copy.start, copy.limit);
+	if (copy.limit > space->highest)
+		space->highest = copy.limit;
 }
 
-/* Copies all mappings of the module, moved by `delta`. */
-static void copy_mappings(struct address_space *space, const struct profile *profile,
-	const struct module_place *places, uint32_t mapping, uint64_t delta)
-{
-	for (size_t i = 0; i < profile->mapping_count; i++) {
-		if (!is_part(profile, places, mapping, i))
-			continue;
-		struct profile_mapping copy = profile->mappings[i];
-		copy.start += delta;
-		copy.limit += delta;
-		profile_add_mapping(space->out, &copy);
-	}
-}
-
+/* Copies all mappings of the module, moved where one of them is taken. */
 static uint64_t place(struct address_space *space, const struct profile *profile,
 	const struct module_place *places, uint32_t mapping)
 {
+	const uint32_t first = places[mapping].first_part;
 	uint64_t delta = 0;
 
-	for (size_t i = 0; delta == 0 && i < profile->mapping_count; i++) {
-		if (is_part(profile, places, mapping, i) &&
-			profile_is_mapped(
-				space->out, profile->mappings[i].start, profile->mappings[i].limit))
-			delta = find_free(space->out, profile) - places[mapping].base;
+	for (uint32_t i = first; delta == 0 && i != PROFILE_NONE; i = places[i].next_part) {
+		const struct profile_mapping *const part = &profile->mappings[i];
+		if (find_taken(space, part->start, part->limit) != NULL)
+			delta = find_free(space, profile) - places[mapping].base;
 	}
-	copy_mappings(space, profile, places, mapping, delta);
+	for (uint32_t i = first; i != PROFILE_NONE; i = places[i].next_part)
+		copy_mapping(space, &profile->mappings[i], delta);
 	return places[mapping].base + delta;
 }
 
@@ -205,12 +280,13 @@ uint64_t address_space_move(struct address_space *space, const struct profile *p
 		.build_id = from->build_id,
 		.anonymous_start = from->path[0] == '\0' ? from->start : 0,
 	};
+	const uint32_t known = hash_index_add(&space->index, hash_placement(&wanted), is_placed,
+		space->placements, &wanted, (uint32_t)space->count);
 
-	for (size_t i = 0; i < space->count; i++) {
-		if (is_placed(space, &space->placements[i], &wanted))
-			return space->placements[i].base + (address - places[mapping].base);
+	if (known == HASH_INDEX_NONE) {
+		wanted.base = place(space, profile, places, mapping);
+		*XAPPEND(space->placements, space->count, space->capacity) = wanted;
 	}
-	wanted.base = place(space, profile, places, mapping);
-	*XAPPEND(space->placements, space->count, space->capacity) = wanted;
-	return wanted.base + (address - places[mapping].base);
+	return space->placements[known == HASH_INDEX_NONE ? space->count - 1 : known].base +
+	       (address - places[mapping].base);
 }

@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include "base/hash_index.h"
 #include "base/string_pool.h"
 #include "profile/profile.h"
 
@@ -35,6 +36,8 @@ void module_table_deinit(struct module_table *table);
 struct module_place {
 	uint32_t module;
 	uint64_t base;
+	/* The mappings of one file at one base: the first, and the one after this. */
+	uint32_t first_part, next_part;
 };
 
 /* Adds all mappings of the profile; one place for each, to be released with free(). */
@@ -51,6 +54,10 @@ struct address_space {
 	struct module_table modules;
 	struct mapping_placement *placements;
 	size_t count, capacity;
+	struct hash_index index;       /* of the placements */
+	void *taken;		       /* tsearch(3): what the mappings of `out` cover */
+	uint64_t highest;	       /* the end of these, and of the profile's */
+	const struct profile *profile; /* whose mappings are in `highest` */
 };
 
 void address_space_init(struct address_space *space, struct profile *out);

@@ -10,6 +10,7 @@
 #include "analysis/allocator_frames.h"
 #include "analysis/filter.h"
 #include "base/file.h"
+#include "base/hash_index.h"
 #include "source/symbolize.h"
 #include "base/xalloc.h"
 #include "cli/verb.h"
@@ -257,9 +258,12 @@ static void report_module(const struct symbol_module_report *report, bool debug)
 		report->hint[0] == '\0' ? "" : ")");
 }
 
-static bool has_same_report(
-	const struct symbol_module_report *left, const struct symbol_module_report *right)
+static bool has_same_report(const void *reports, uint32_t position, const void *key)
 {
+	const struct symbol_module_report *const left =
+		(const struct symbol_module_report *)reports + position;
+	const struct symbol_module_report *const right = key;
+
 	return strcmp(left->path, right->path) == 0 && strcmp(left->problem, right->problem) == 0 &&
 	       strcmp(left->hint, right->hint) == 0;
 }
@@ -335,6 +339,30 @@ static size_t warn_of_cut_mappings(const struct report_session *session)
 	return sum;
 }
 
+/* Reports that say the same become one. Returns how many there are then. */
+static size_t sum_reports(
+	const struct symbol_module_report *reports, size_t count, struct symbol_module_report *sums)
+{
+	CLEANUP(hash_index_deinit) struct hash_index index = { 0 };
+	uint32_t sum_count = 0;
+
+	hash_index_init(&index);
+	for (size_t i = 0; i < count; i++) {
+		const struct symbol_module_report *const report = &reports[i];
+		const uint64_t hash = hash_combine(hash_bytes(report->path, strlen(report->path)),
+			hash_bytes(report->problem, strlen(report->problem)));
+		const uint32_t same =
+			hash_index_add(&index, hash, has_same_report, sums, report, sum_count);
+		if (same == HASH_INDEX_NONE) {
+			sums[sum_count++] = *report;
+			continue;
+		}
+		sums[same].address_count += report->address_count;
+		sums[same].named_count += report->named_count;
+	}
+	return sum_count;
+}
+
 /*
  * If only one of two profiles has build-ids, a module has two reports; what both say is printed
  * once.
@@ -347,24 +375,17 @@ static void report_modules(const struct report_session *session,
 		has_pathless |= reports[i].path[0] == '\0';
 	const size_t cut_count = (has_pathless ? warn_of_missing_mappings(session) : 0) +
 				 warn_of_cut_mappings(session);
-	for (size_t i = 0; i < count; i++) {
-		struct symbol_module_report sum = reports[i];
-		/* The allocator's own frames are not shown, so their names are not needed. */
-		bool is_said = !session->options->keep_allocator_frames &&
-			       allocator_frame_has_module(PROFILE_HEAP, sum.path);
-		for (size_t j = 0; j < i && !is_said; j++)
-			is_said = has_same_report(&reports[j], &sum);
-		for (size_t j = i + 1; j < count; j++) {
-			if (!has_same_report(&reports[j], &sum))
-				continue;
-			sum.address_count += reports[j].address_count;
-			sum.named_count += reports[j].named_count;
-		}
+	CLEANUP(free_cleanup) struct symbol_module_report *sums = xcalloc(count, sizeof *sums);
+	const size_t sum_count = sum_reports(reports, count, sums);
+	for (size_t i = 0; i < sum_count; i++) {
+		const char *const path = sums[i].path;
 		/* Those that were just said need no advice about code made at run time. */
-		if (sum.path[0] == '\0' && sum.address_count <= cut_count)
+		if (path[0] == '\0' && sums[i].address_count <= cut_count)
 			continue;
-		if (!is_said)
-			report_module(&sum, false);
+		/* The allocator's own frames are not shown, so their names are not needed. */
+		if (session->options->keep_allocator_frames ||
+			!allocator_frame_has_module(PROFILE_HEAP, path))
+			report_module(&sums[i], false);
 	}
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/string_pool.h"
 #include "base/xalloc.h"
 #include "symbol/elf_image.h"
 
@@ -132,15 +133,29 @@ static struct symbol_mapping *make_mappings(
  */
 static void adopt_build_ids(const struct symbolizer *symbolizer, struct profile *profile)
 {
+	CLEANUP(string_pool_deinit) struct string_pool paths = { 0 };
+	CLEANUP(text_numbers_deinit) struct text_numbers numbers = { 0 };
 	size_t count = 0;
 	const struct symbol_module_report *const reports = symbolizer_reports(symbolizer, &count);
+	CLEANUP(free_cleanup) const char **build_ids = xcalloc(count, sizeof *build_ids);
 
+	string_pool_init(&paths);
+	for (size_t r = 0; r < count; r++) {
+		const size_t known = numbers.count;
+		if (reports[r].build_id[0] != '\0' &&
+			text_numbers_add(&numbers, string_pool_add(&paths, reports[r].path)) ==
+				known)
+			build_ids[known] = reports[r].build_id;
+	}
+	const size_t known = numbers.count;
 	for (size_t i = 0; i < profile->mapping_count; i++) {
 		struct profile_mapping *const mapping = &profile->mappings[i];
-		for (size_t r = 0; r < count && mapping->build_id[0] == '\0'; r++) {
-			if (strcmp(reports[r].path, mapping->path) == 0)
-				mapping->build_id = profile_intern(profile, reports[r].build_id);
-		}
+		if (mapping->build_id[0] != '\0')
+			continue;
+		const uint32_t path =
+			text_numbers_add(&numbers, string_pool_add(&paths, mapping->path));
+		if (path < known)
+			mapping->build_id = profile_intern(profile, build_ids[path]);
 	}
 }
 

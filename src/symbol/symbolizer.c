@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash_index.h"
 #include "base/xalloc.h"
 #include "symbol/symbol_cache.h"
 #include "symbol/file_search.h"
@@ -18,6 +19,7 @@ struct symbolizer {
 	struct debuginfod *debuginfod;	/* NULL when not allowed */
 	struct symbol_module **modules; /* in the order of first use */
 	size_t module_count, module_capacity;
+	struct hash_index index;	      /* of the modules */
 	struct symbol_module_report *reports; /* of the modules, as of the last run */
 	size_t report_capacity;
 };
@@ -49,6 +51,7 @@ struct symbolizer *symbolizer_new(const struct symbolizer_options *options)
 	struct symbolizer *const symbolizer = xcalloc(1, sizeof *symbolizer);
 
 	symbolizer->options = *options;
+	hash_index_init(&symbolizer->index);
 	if (options->debuginfod_urls != NULL)
 		symbolizer->debuginfod =
 			debuginfod_new(options->debuginfod_urls, options->debuginfod_timeout_ms);
@@ -65,6 +68,7 @@ void symbolizer_free(struct symbolizer *symbolizer)
 	for (size_t i = 0; i < symbolizer->module_count; i++)
 		module_free(symbolizer->modules[i]);
 	free(symbolizer->modules);
+	hash_index_deinit(&symbolizer->index);
 	free(symbolizer->reports);
 	debuginfod_free(symbolizer->debuginfod);
 	free(symbolizer->cache_dir);
@@ -89,15 +93,23 @@ static int compare_asked(const void *a, const void *b)
 	return left->position < right->position ? -1 : left->position > right->position;
 }
 
+static bool is_owner(const void *modules, uint32_t position, const void *mapping)
+{
+	return module_owns(((struct symbol_module *const *)modules)[position], mapping);
+}
+
 static struct symbol_module *find_module(
 	struct symbolizer *symbolizer, const struct symbol_mapping *mapping, pid_t pid)
 {
 	const struct symbol_mapping nothing = { .path = "", .build_id = "", .pid = pid };
 	const struct symbol_mapping *const wanted = mapping == NULL ? &nothing : mapping;
 
-	for (size_t i = 0; i < symbolizer->module_count; i++)
-		if (module_owns(symbolizer->modules[i], wanted))
-			return symbolizer->modules[i];
+	const uint64_t hash = hash_combine(hash_bytes(wanted->path, strlen(wanted->path)),
+		hash_bytes(wanted->build_id, strlen(wanted->build_id)));
+	const uint32_t found = hash_index_add(&symbolizer->index, hash, is_owner,
+		symbolizer->modules, wanted, (uint32_t)symbolizer->module_count);
+	if (found != HASH_INDEX_NONE)
+		return symbolizer->modules[found];
 	symbolizer->modules = xgrow(symbolizer->modules, &symbolizer->module_capacity,
 		symbolizer->module_count + 1, sizeof(struct symbol_module *));
 	struct symbol_module *const module = module_new(&symbolizer->options, wanted);

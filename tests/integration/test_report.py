@@ -824,6 +824,18 @@ class Work(Case):
         self.assertIn("all changes", self.limited("diff", "--text", *paths))
         self.assertIn("too few profiles", self.limited("trend", *paths))
 
+    def test_tens_of_thousands_of_mapped_files_with_an_address_each(self):
+        paths = [os.path.join(self.folder, name) for name in ("one.heap", "other.heap")]
+        starts = range(0x7f0000000000, 0x7f0000000000 + 40000 * 0x10000, 0x10000)
+        stacks = "".join(f"@ 0x{start + 0x500:x}\n  t*: 1: 600000 [0: 0]\n" for start in starts)
+        for path in paths:
+            mappings = "".join(f"{start:x}-{start + 0x2000:x} r-xp 0 0:0 0 {path}/{start}\n" for start in starts)
+            pathlib.Path(path).write_text(f"heap_v2/524288\n  t*: 1: 5 [0: 0]\n{stacks}\nMAPPED_LIBRARIES:\n{mappings}")
+        self.assertIn("Total", self.limited("report", "--text", paths[0]))
+        self.assertIn("all changes", self.limited("diff", "--text", *paths))
+        self.limited("diff", "--pprof", "-o", os.path.join(self.folder, "change.pb.gz"), *paths)
+        self.assertIn("too few profiles", self.limited("trend", *paths))
+
     def peak_kib(self, *arguments):
         """The memory that a command had at most, and what it said. Measured from a small process: a child begins with its parent's."""
         measure = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL);"
