@@ -37,14 +37,18 @@ static bool add_parameter(char *text, struct http_target *target, struct error *
 
 	if (equals != NULL)
 		*equals = '\0';
-	if (!decode(text, true) || !decode(value, true))
-		return error_set(err, ERROR_USAGE, "a parameter is badly percent-encoded");
+	if (!decode(text, true) || !decode(value, true)) {
+		error_set(err, ERROR_USAGE, "a parameter is badly percent-encoded");
+		return error_hint(err, "write %%25 for a '%%'; %%00 is refused");
+	}
 	if (target->parameter_count == HTTP_PARAMETERS_MAX) {
 		error_set(err, ERROR_USAGE, "more than %d parameters", HTTP_PARAMETERS_MAX);
 		return error_hint(err, "leave out those that the request does not need");
 	}
-	if (http_target_parameter(target, text) != NULL)
-		return error_set(err, ERROR_USAGE, "duplicate parameter '%.64s'", text);
+	if (http_target_parameter(target, text) != NULL) {
+		error_set(err, ERROR_USAGE, "duplicate parameter '%.64s'", text);
+		return error_hint(err, "give it once");
+	}
 	target->parameters[target->parameter_count++] =
 		(struct http_parameter){ .name = text, .value = value };
 	return true;
@@ -78,8 +82,10 @@ bool http_target_parse(char *text, struct http_target *target, struct error *err
 	char *const path = skip_authority(text);
 	struct http_target parsed = { .path = path };
 
-	if (path[0] != '/')
-		return error_set(err, ERROR_USAGE, "the request's path does not begin with '/'");
+	if (path[0] != '/') {
+		error_set(err, ERROR_USAGE, "the request's path does not begin with '/'");
+		return error_hint(err, "write it as in http://HOST/PATH");
+	}
 	char *const hash = strchr(path, '#');
 	if (hash != NULL)
 		*hash = '\0';
@@ -89,8 +95,10 @@ bool http_target_parse(char *text, struct http_target *target, struct error *err
 		if (!http_target_add_query(query + 1, &parsed, err))
 			return false;
 	}
-	if (!decode(path, false))
-		return error_set(err, ERROR_USAGE, "the path is badly percent-encoded");
+	if (!decode(path, false)) {
+		error_set(err, ERROR_USAGE, "the path is badly percent-encoded");
+		return error_hint(err, "write %%25 for a '%%'; %%00 is refused");
+	}
 	*target = parsed;
 	return true;
 }

@@ -47,6 +47,7 @@ static void refuses_what_makes_no_sense(void **state)
 		if (http_target_parse(text, &target, &err))
 			fail_msg("'%s' was accepted", cases[i]);
 		assert_int_equal(err.kind, ERROR_USAGE);
+		assert_string_not_equal(err.hint, "");
 	}
 }
 
