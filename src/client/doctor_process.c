@@ -275,6 +275,9 @@ static void examine_silent_agent(
 		 !wake_can_make_thread(subject->process, &reason))
 		diagnosis_add(diagnosis, FINDING_WRONG, "agent-without-thread", reason.hint, "%s",
 			reason.message);
+	else if (!wake_can_open_files(subject->process, &reason))
+		diagnosis_add(diagnosis, FINDING_WRONG, "agent-without-descriptors", reason.hint,
+			"%s", reason.message);
 	else if (wake_explain_child(subject->process, &reason) ||
 		 (wake_read_state(subject->process) == WAKE_ASLEEP &&
 			 !wake_can_take_signal(subject->process, &reason)))
@@ -285,6 +288,9 @@ static void examine_silent_agent(
 		return;
 	else if (why->kind == ERROR_TIMEOUT)
 		diagnosis_add(diagnosis, FINDING_WRONG, "agent-unreachable", why->hint, "%s",
+			why->message);
+	else if (wake_read_state(subject->process) == WAKE_ASLEEP)
+		diagnosis_add(diagnosis, FINDING_WRONG, "agent-without-signal", why->hint, "%s",
 			why->message);
 	else if (!process_has_agent_thread(subject->process))
 		diagnosis_add(diagnosis, FINDING_WRONG, "agent-ended", why->hint,

@@ -148,6 +148,23 @@ static unsigned long number_behind(struct buffer *text, const char *label)
 	return end == number ? ULONG_MAX : value;
 }
 
+bool wake_can_open_files(const struct process *process, struct error *err)
+{
+	enum { NEEDED = 16 }; /* with the three standard ones, and for a profile */
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
+
+	if (!read_of(process->pid, process->pid, "limits", &text))
+		return true;
+	const unsigned long limit = number_behind(&text, "\nMax open files ");
+	if (limit >= NEEDED)
+		return true;
+	error_set(err, ERROR_STATE,
+		"%s[%d] leaves its agent no descriptors: its limit of open files "
+		"(RLIMIT_NOFILE) is %lu",
+		process->name, (int)process->pid, limit);
+	return error_hint(err, "prlimit --nofile=64 --pid %d raises the limit", (int)process->pid);
+}
+
 bool wake_can_make_thread(const struct process *process, struct error *err)
 {
 	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
@@ -256,6 +273,18 @@ static bool send_signal(pid_t pid, int pid_fd, pid_t thread, uint64_t value)
 	return syscall(SYS_rt_tgsigqueueinfo, pid, thread, wake_signal(), &request) == 0;
 }
 
+static bool explain_full_queue(const struct process *process, struct error *err)
+{
+	error_set(err, ERROR_STATE,
+		"%s[%d] does not wake its agent: its user has as many signals waiting as its limit "
+		"allows (RLIMIT_SIGPENDING)",
+		process->name, (int)process->pid);
+	return error_hint(err,
+		"prlimit --sigpending=1024 --pid %d raises the limit; HEAPCTL_CHILDREN=thread, or "
+		"no HEAPCTL_THREAD=on-demand, needs no signal",
+		(int)process->pid);
+}
+
 bool wake_request(const struct process *process, struct wake *wake, struct error *err)
 {
 	/* Opened before the check: from then on it cannot become another process. */
@@ -294,10 +323,11 @@ bool wake_request(const struct process *process, struct wake *wake, struct error
 		return true;
 	wake->sent_ms = clock_monotonic_ms();
 	wake->sent++;
-	if (!send_signal(process->pid, fd, thread, choice.value) && errno != ESRCH)
-		return error_system(
-			err, errno, "waking the agent of process %d", (int)process->pid);
-	return true;
+	if (send_signal(process->pid, fd, thread, choice.value) || errno == ESRCH)
+		return true;
+	if (errno == EAGAIN)
+		return explain_full_queue(process, err);
+	return error_system(err, errno, "waking the agent of process %d", (int)process->pid);
 }
 
 /* docs/protocol.md: the word, and the bits of the signal's value. */

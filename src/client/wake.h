@@ -32,6 +32,9 @@ bool wake_explain_child(const struct process *process, struct error *err);
 /* Why a sandboxed one is not asked. Returns false. */
 MUST_CHECK bool wake_refuse(const struct process *process, struct error *err);
 
+/* ERROR_STATE when its limit of open files is too low for the agent's socket. */
+MUST_CHECK bool wake_can_open_files(const struct process *process, struct error *err);
+
 /*
  * ERROR_STATE when the limit of its user's processes allows it no thread, and so no agent. True as
  * well where that cannot be read.

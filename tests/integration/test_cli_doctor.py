@@ -10,7 +10,7 @@ import stat
 import subprocess
 import unittest
 
-from processes import AGENT, HEAPCTL, Case, jemalloc_path, need, wait_until
+from processes import AGENT, HEAPCTL, Case, handles_waking, jemalloc_path, need, wait_until
 
 
 class Doctor(Case):
@@ -315,6 +315,21 @@ class Doctor(Case):
         wait_until(lambda: "\nUid:\t65534" in pathlib.Path(f"/proc/{child}/status").read_text(), "the other user")
         self.assertIn("its limit of processes (RLIMIT_NPROC) is 0", self.heapctl("status", child, code=1)[1])
         self.assertIn("agent-without-thread", self.examine(child, ok=False))
+
+    def test_limits_that_keep_an_agent_asleep(self):
+        for limit, code, problem in (("nofile=8", "agent-without-descriptors", "its limit of open files (RLIMIT_NOFILE) is 8"),
+                                     ("sigpending=0", "agent-without-signal", "as many signals waiting as its limit allows (RLIMIT_SIGPENDING)")):
+            with self.subTest(limit=limit):
+                process = self.start(need("prlimit"), f"--{limit}:", need("sleep"), "1000", env={
+                    "LD_PRELOAD": AGENT, "HEAPCTL_EXE": "sleep", "HEAPCTL_THREAD": "on-demand"})
+                wait_until(lambda: handles_waking(process.pid), "the agent")
+                found = self.examine(process.pid, ok=False)
+                self.assertIn(problem, found[code]["message"])
+                self.assertNotIn("agent-ended", found)
+                # Both limits, which only a privileged user may raise; here the lower one is enough.
+                option, value, *process_option = re.match(r"prlimit (--\w+)=(\d+) (--pid) (\d+) raises the limit", found[code]["hint"]).groups()
+                subprocess.run(["prlimit", f"{option}={value}:", *process_option], check=True)
+                self.assertIn("sleep", self.heapctl("status", process.pid)[0])
 
     def test_a_folder_that_was_removed(self):
         pid = self.sleeper({"LD_PRELOAD": f"{AGENT}:{jemalloc_path()}", "HEAPCTL_EXE": "sleep"})
