@@ -478,6 +478,30 @@ static bool check_thread(const struct report_session *session, struct error *err
 	return error_hint(err, "--thread='*' shows all %zu", thread_count);
 }
 
+static bool has_in_use(const struct profile *profile)
+{
+	for (size_t i = 0; i < profile->sample_count; i++) {
+		if (profile->samples[i].counters[PROFILE_INUSE_OBJECTS] != 0 ||
+			profile->samples[i].counters[PROFILE_INUSE_SPACE] != 0)
+			return true;
+	}
+	return false;
+}
+
+/* The output of such a profile is empty. */
+static void check_in_use(const struct report_session *session, bool has_allocated)
+{
+	if (session->base_count != 0 || session->options->churn ||
+		report_session_counter(session) >= PROFILE_ALLOC_OBJECTS)
+		return;
+	for (size_t i = 0; i < session->profile_count; i++) {
+		if (has_in_use(session->profiles[i]))
+			return;
+	}
+	verb_warn("%s: nothing that was sampled is still in use%s", session->profiles[0]->name,
+		has_allocated ? " (--alloc_space shows what was allocated)" : "");
+}
+
 void report_session_check_counter(const struct report_session *session)
 {
 	const struct report_options *const options = session->options;
@@ -494,6 +518,8 @@ void report_session_check_counter(const struct report_session *session)
 		verb_warn("%s counts only what is in use: everything ever allocated is counted "
 			  "with prof_accum:true in MALLOC_CONF",
 			session->profiles[0]->name);
+	if (is_heap)
+		check_in_use(session, has_allocated);
 }
 
 bool report_session_open(

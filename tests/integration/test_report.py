@@ -290,6 +290,16 @@ class Report(unittest.TestCase):
         self.assertEqual(result.stdout, b"")
         self.assertIn("standard input has no samples", result.stderr.decode())
 
+    def test_a_profile_of_what_was_freed_is_not_empty_without_a_word(self):
+        freed = b"heap_v2/4096\n  t*: 0: 0 [9: 9000]\n@ 0x1000\n  t*: 0: 0 [9: 9000]\n\nMAPPED_LIBRARIES:\n"
+        result = run("report", "--text", "-", input=freed)
+        self.assertEqual(result.stdout, b"")
+        self.assertIn("nothing that was sampled is still in use (--alloc_space shows what was allocated)", result.stderr.decode())
+        for option in ("--alloc_space", "--alloc_objects"):
+            self.assertNotIn("in use", run("report", option, "-", input=freed).stderr.decode())
+        without = freed.replace(b"[9: 9000]", b"[0: 0]")
+        self.assertIn("nothing that was sampled is still in use\n", run("report", "-", input=without).stderr.decode())
+
     def test_whole_numbers_keep_their_sum(self):
         stacks = "".join(f"@ 0x{address:x}\n  t*: 1: 1000 [0: 0]\n" for address in range(0x1000, 0x1100))
         profile = f"heap_v2/3000\n  t*: 0: 0 [0: 0]\n{stacks}".encode()
