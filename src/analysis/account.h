@@ -130,9 +130,9 @@ struct account_heap {
 	 */
 	bool is_found;
 	double resident, unplaced;
-	double agent; /* bytes of the agent's tables */
+	double agent;		  /* bytes of the agent's tables */
 	const char *agent_advice; /* NULL: there is no agent */
-	const char *beyond; /* text of the row when more is resident than the rows count */
+	const char *beyond;	  /* text of the row when more is resident than the rows count */
 	const char *other, *other_option, *other_advice; /* of all other anonymous memory */
 	const char *break_option, *break_advice;	 /* where it is not the allocator's */
 };

@@ -65,8 +65,8 @@ const char *http_answer_field(const struct http_answer *answer, const char *name
 
 /*
  * Sends the call and receives the whole answer. True for any status: the caller checks it.
- * ERROR_INPUT for an answer that is no HTTP, is cut off (then errnum is ECONNABORTED) or exceeds the
- * limit.
+ * ERROR_INPUT for an answer that is no HTTP, is cut off (then errnum is ECONNABORTED) or exceeds
+ * the limit.
  */
 MUST_CHECK bool http_call(struct stream *stream, const struct http_call *call,
 	struct http_answer *answer, struct error *err);
