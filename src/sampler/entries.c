@@ -308,9 +308,8 @@ static void *replace_mremap(void *begin, size_t size, size_t new_size, int flags
 static const struct entry entries[] = { ENTRY_LIST(ROW) MAPPED_ENTRY_LIST(ROW) };
 static const size_t entry_count = sizeof entries / sizeof *entries;
 
-#define NAME(symbol, field, releases) symbol,
-static const char *const mapped_names[] = { MAPPED_ENTRY_LIST(NAME) };
-static const size_t mapped_count = sizeof mapped_names / sizeof *mapped_names;
+#define ONE_BYTE(...) 0,
+static const size_t mapped_count = sizeof((const char[]){ MAPPED_ENTRY_LIST(ONE_BYTE) });
 
 static bool has_mapped;
 
