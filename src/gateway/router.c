@@ -206,9 +206,10 @@ bool router_check(const struct http_target *target, struct request *request, str
 			value->text = http_target_parameter(target, parameter->name);
 		if (value->text != NULL && !parse_value(parameter, value, err))
 			return false;
-		if (value->text == NULL && parameter->is_required)
-			return error_set(
-				err, ERROR_USAGE, "the parameter %s is missing", parameter->name);
+		if (value->text == NULL && parameter->is_required) {
+			error_set(err, ERROR_USAGE, "the parameter %s is missing", parameter->name);
+			return error_hint(err, "/openapi.json describes it");
+		}
 	}
 	return true;
 }

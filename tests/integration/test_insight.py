@@ -352,7 +352,8 @@ class Account(InsightCase):
             answer = self.expect(self.get(f"/api/v1/kernel?part={part}"), 200)
             self.assertTrue(answer.text.startswith(start))
         self.expect(self.get("/api/v1/kernel?part=environ"), 400)
-        self.expect(self.get("/api/v1/kernel"), 400)
+        missing = self.expect(self.get("/api/v1/kernel"), 400)
+        self.assertIn("/openapi.json", missing.json["error"]["hint"])
 
     def test_of_a_process_that_has_ended_there_is_nothing(self):
         self.start_gateway(self.server.pid)
