@@ -255,7 +255,8 @@ static void print_unattached(const struct unattached_process *unattached)
 	printf("%s%s[%d]%s\n", terminal_begin(stdout, TERMINAL_BOLD), name, (int)process->pid,
 		terminal_end(stdout));
 	line("program", "%s", process->exe);
-	line("agent", "none; %s", attach);
+	line("agent", "%s; %s", modules->agent[0] == '\0' ? "none" : "loaded, does not answer",
+		attach);
 	if (modules->jemalloc[0] != '\0' || modules->other_allocator[0] != '\0')
 		line("allocator", "%s",
 			modules->jemalloc[0] != '\0' ? modules->jemalloc
