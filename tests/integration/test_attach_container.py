@@ -64,7 +64,10 @@ class ContainerCase(AttachCase):
         self.assert_unharmed(outer)
 
     def assert_refused(self, outer, pid, expected):
-        self.assertRegex(self.attach(pid, code=1)[1], expected)
+        said = self.attach(pid, code=1)[1]
+        if outer.poll() is not None:
+            self.fail(f"the program has ended with {outer.returncode}: {outer.stdout.read()} {said}")
+        self.assertRegex(said, expected)
         self.assertIsNone(agent_thread(pid))
         self.assert_unharmed(outer)
 

@@ -246,7 +246,7 @@ class Refused(EntryCase):
                 self.assertIn(reason, said)
                 self.assertIn("(the program has an allocator of its own, whose functions --method entry patches)", said)
                 wait_until(lambda pid=process.pid: agent_thread(pid) is None, "the thread to end")
-        self.assertIn("use auto, got or entry", self.attach(process.pid, "--method", "tables", code=2)[1])
+        self.assertIn("'tables' is not auto, got or entry", self.attach(process.pid, "--method", "tables", code=2)[1])
         self.assert_unharmed(process)
 
 
