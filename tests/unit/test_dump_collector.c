@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "watch/dump_collector.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/xalloc.h"
+#include "remove_folder.h"
 #include "unit.h"
 
 enum { QUIET_MS = 2000 };
@@ -35,22 +35,12 @@ static int set_up(void **state)
 	return 0;
 }
 
-static void empty(const char *path)
-{
-	DIR *const stream = opendir(path);
-
-	for (struct dirent *entry; (entry = readdir(stream)) != NULL;)
-		unlinkat(dirfd(stream), entry->d_name, 0);
-	closedir(stream);
-	rmdir(path);
-}
-
 static int tear_down(void **state)
 {
 	struct scene *const scene = *state;
 
 	dump_collector_free(scene->dump_collector);
-	empty(scene->path);
+	remove_folder(scene->path);
 	free(scene);
 	return 0;
 }

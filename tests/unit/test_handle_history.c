@@ -2,7 +2,6 @@
 /* How much of a long history one answer has. */
 #include "store/store.h"
 
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include "gateway/gateway.h"
 #include "gateway/router.h"
 #include "gateway/handlers.h"
+#include "remove_folder.h"
 #include "unit.h"
 #include "wire/http_target.h"
 
@@ -60,16 +60,9 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	struct scene *const scene = *state;
-	char path[400];
 
 	store_close(scene->gateway.store);
-	DIR *const stream = opendir(scene->folder);
-	for (struct dirent *entry; (entry = readdir(stream)) != NULL;) {
-		snprintf(path, sizeof path, "%s/%s", scene->folder, entry->d_name);
-		unlink(path);
-	}
-	closedir(stream);
-	rmdir(scene->folder);
+	remove_folder(scene->folder);
 	free(scene);
 	return 0;
 }

@@ -12,6 +12,7 @@
 #include "trafficserver/arguments.h"
 #include "trafficserver/message.h"
 #include "trafficserver/profile_file.h"
+#include "remove_folder.h"
 #include "unit.h"
 
 static enum message_verb verb_of(const char *text, size_t size, char argument[MESSAGE_TEXT_BYTES])
@@ -227,12 +228,8 @@ static int set_up_place(void **state)
 static int tear_down_place(void **state)
 {
 	struct place *const place = *state;
-	DIR *const folder = opendir(place->folder);
 
-	for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder))
-		unlinkat(dirfd(folder), entry->d_name, 0);
-	closedir(folder);
-	rmdir(place->folder);
+	remove_folder(place->folder);
 	free(place);
 	return 0;
 }

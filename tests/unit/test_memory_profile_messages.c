@@ -3,7 +3,6 @@
  * Traffic Server's plugin between a server and an agent that are functions of this file: every
  * argument of plugin.config with every message.
  */
-#include <dirent.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "heapctl.h"
+#include "remove_folder.h"
 #include "unit.h"
 
 /* --- The server --- */
@@ -309,16 +309,6 @@ static void converse_in_child(struct conversation *conversation, const char *fol
 	send_all(conversation);
 	conversation->options = agent.options;
 	strcpy(conversation->folder, agent.folder);
-}
-
-static void remove_folder(const char *path)
-{
-	DIR *const folder = opendir(path);
-
-	for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder))
-		unlinkat(dirfd(folder), entry->d_name, 0);
-	closedir(folder);
-	rmdir(path);
 }
 
 static void converse(struct conversation *conversation)

@@ -18,6 +18,7 @@
 #include "store/retention.h"
 #include "store/store_index.h"
 #include "profile/tar.h"
+#include "remove_folder.h"
 #include "unit.h"
 
 enum { DAY_MS = 24 * 3600 * 1000 };
@@ -62,16 +63,9 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	struct scene *const scene = *state;
-	DIR *const stream = opendir(scene->folder);
 
 	store_close(scene->store);
-	for (struct dirent *entry; (entry = readdir(stream)) != NULL;) {
-		char path[400];
-		snprintf(path, sizeof path, "%s/%s", scene->folder, entry->d_name);
-		unlink(path);
-	}
-	closedir(stream);
-	rmdir(scene->folder);
+	remove_folder(scene->folder);
 	free(scene);
 	return 0;
 }
