@@ -105,7 +105,9 @@ static bool check_threads(const struct process *process, bool is_forced, struct 
 			tracer.pid = facts.tracer;
 		error_set(err, ERROR_DENIED, "%s[%d] is traced by %s[%d]", process->name,
 			(int)process->pid, tracer.name, (int)tracer.pid);
-		return error_hint(err, "end that first: a process has one tracer");
+		return error_hint(err, strcmp(tracer.name, "heapctl") == 0
+					       ? "it is just attaching: try again"
+					       : "end that first: a process has one tracer");
 	}
 	if (!facts.has_filter || is_forced)
 		return true;

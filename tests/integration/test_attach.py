@@ -395,6 +395,17 @@ class Refused(AttachCase):
             self.skipTest("ptrace is not allowed here")
         self.assert_refused(process.pid, rf"is (stopped|traced) by \S+\[{tracer.pid}\]")
 
+    def test_what_another_heapctl_traces(self):
+        """Also the rest of one that was killed just now."""
+        process = self.start_python()
+        program = shutil.copy(os.path.realpath(sys.executable), os.path.join(self.folder, "heapctl"))
+        tracer = self.start(program, "-c", "import ctypes, signal, sys\n"
+                            "print(ctypes.CDLL(None).ptrace(0x4206, int(sys.argv[1]), 0, 0), flush=True)\nsignal.pause()\n",
+                            process.pid, stdout=subprocess.PIPE, text=True, env=dict(self.environment, PYTHONHOME=sys.base_prefix))
+        if tracer.stdout.readline() != "0\n":
+            self.skipTest("ptrace is not allowed here")
+        self.assert_refused(process.pid, rf"is traced by heapctl\[{tracer.pid}\] \(it is just attaching: try again\)")
+
     def test_a_sandbox(self):
         code = ("import ctypes, struct, time\nlibc = ctypes.CDLL(None)\nlibc.prctl(38, 1, 0, 0, 0)\n"
                 "code = ctypes.create_string_buffer(struct.pack('HBBI', 6, 0, 0, 0x7fff0000))\n"
