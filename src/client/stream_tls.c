@@ -124,7 +124,8 @@ enum stream_tls_result stream_tls_handshake(struct stream_tls *tls, struct error
 		error_set(err, ERROR_SYSTEM, "TLS: %s", gnutls_strerror(result));
 		if (result == GNUTLS_E_UNEXPECTED_PACKET_LENGTH ||
 			result == GNUTLS_E_UNEXPECTED_PACKET ||
-			result == GNUTLS_E_UNSUPPORTED_VERSION_PACKET)
+			result == GNUTLS_E_UNSUPPORTED_VERSION_PACKET ||
+			result == GNUTLS_E_PREMATURE_TERMINATION)
 			error_hint(err, "a server without TLS answers like this: try http://");
 	}
 	return STREAM_TLS_FAILED;
