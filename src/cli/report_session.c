@@ -488,16 +488,24 @@ static bool has_in_use(const struct profile *profile)
 	return false;
 }
 
-/* The output of such a profile is empty. */
-static void check_in_use(const struct report_session *session, bool has_allocated)
+/* The output of such a heap profile is empty. */
+static void check_in_use(const struct report_session *session)
 {
+	bool has_allocated = false;
+	bool is_heap = false;
+
 	if (session->base_count != 0 || session->options->churn ||
 		report_session_counter(session) >= PROFILE_ALLOC_OBJECTS)
 		return;
 	for (size_t i = 0; i < session->profile_count; i++) {
-		if (has_in_use(session->profiles[i]))
+		const struct profile *const profile = session->profiles[i];
+		if (has_in_use(profile))
 			return;
+		has_allocated |= profile->has_allocated;
+		is_heap |= profile->kind == PROFILE_HEAP && profile->sample_count != 0;
 	}
+	if (!is_heap)
+		return;
 	verb_warn("%s: nothing that was sampled is still in use%s", session->profiles[0]->name,
 		has_allocated ? " (--alloc_space shows what was allocated)" : "");
 }
@@ -518,8 +526,6 @@ void report_session_check_counter(const struct report_session *session)
 		verb_warn("%s counts only what is in use: everything ever allocated is counted "
 			  "with prof_accum:true in MALLOC_CONF",
 			session->profiles[0]->name);
-	if (is_heap)
-		check_in_use(session, has_allocated);
 }
 
 bool report_session_open(
@@ -529,6 +535,7 @@ bool report_session_open(
 	if (load_all(session, err) && check_thread(session, err) &&
 		report_session_add_symbols(session, err)) {
 		report_session_check_counter(session);
+		check_in_use(session);
 		return true;
 	}
 	report_session_close(session);

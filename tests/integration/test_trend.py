@@ -61,6 +61,9 @@ class Shapes(TrendCase):
         self.assertAlmostEqual(cycle["period_hours"], 4, delta=0.4)
         self.assertEqual(trend["hours"], list(range(16)))
 
+    def test_what_is_in_use_is_seen(self):
+        self.assertNotIn("in use", self.heapctl("trend", *self.paths)[1])
+
     def test_the_order_is_that_of_time(self):
         self.assertEqual(self.trend(*reversed(self.paths)), self.trend(*self.paths))
 
