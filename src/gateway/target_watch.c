@@ -154,6 +154,13 @@ static bool keep(void *context, struct watcher_capture *capture, struct error *e
 	return ok;
 }
 
+/* Under the mutex, with whatever else of the report changes at that moment. */
+static void report_armed(struct target_watch *watch)
+{
+	for (size_t i = 0; i < TRIGGER_RULES_MAX; i++)
+		watch->report.armed[i] = watcher_is_armed(watch->watcher, i);
+}
+
 static void captured(void *context, const struct watcher_capture *capture)
 {
 	struct target_watch *const watch = context;
@@ -166,6 +173,7 @@ static void captured(void *context, const struct watcher_capture *capture)
 	report->bytes = capture->bytes;
 	snprintf(report->reason, sizeof report->reason, "%s", capture->reason);
 	snprintf(report->path, sizeof report->path, "%s", capture->path);
+	report_armed(watch);
 	pthread_mutex_unlock(&watch->mutex);
 	snprintf(line, sizeof line, "%s: captured into %s", capture->reason, capture->path);
 	log_line(watch, line, "");
@@ -195,6 +203,7 @@ static void set_state(
 	watch->report.state = state;
 	watch->report.pid = pid;
 	watch->report.problem = problem == NULL ? (struct error){ 0 } : *problem;
+	report_armed(watch);
 	pthread_mutex_unlock(&watch->mutex);
 }
 
@@ -284,10 +293,11 @@ static void change(struct target_watch *watch, const struct watch_section *secti
 {
 	struct error err;
 
+	watcher_change(watch->watcher, &section->settings);
 	pthread_mutex_lock(&watch->mutex);
 	watch->report.section = *section;
+	report_armed(watch);
 	pthread_mutex_unlock(&watch->mutex);
-	watcher_change(watch->watcher, &section->settings);
 	/*
 	 * Files that jemalloc wrote when the target ended are still collected. An error is reported
 	 * when the target is back and the folder fails again.
@@ -324,14 +334,6 @@ static bool drain_requests(struct target_watch *watch)
 	return !is_stopping;
 }
 
-static void publish(struct target_watch *watch)
-{
-	pthread_mutex_lock(&watch->mutex);
-	for (size_t i = 0; i < TRIGGER_RULES_MAX; i++)
-		watch->report.armed[i] = watcher_is_armed(watch->watcher, i);
-	pthread_mutex_unlock(&watch->mutex);
-}
-
 static void poll_once(struct target_watch *watch)
 {
 	char line[LINE_BYTES];
@@ -345,7 +347,9 @@ static void poll_once(struct target_watch *watch)
 		snprintf(line, sizeof line, "%s; waiting for it to come back", err.message);
 		log_line(watch, line, "");
 	}
-	publish(watch);
+	pthread_mutex_lock(&watch->mutex);
+	report_armed(watch);
+	pthread_mutex_unlock(&watch->mutex);
 }
 
 static void *work(void *context)
@@ -398,6 +402,7 @@ bool target_watch_start(struct gateway *gateway, struct watch_folders *folders,
 	snprintf(watch->report.name, sizeof watch->report.name, "%s", name);
 	pthread_mutex_init(&watch->mutex, NULL);
 	watch->watcher = watcher_new(&section->settings, &host);
+	report_armed(watch);
 	if (!start_work(watch, err)) {
 		target_watch_free(watch);
 		return false;
