@@ -21,7 +21,7 @@
  */
 #include "profile/readers.h"
 
-#include "profile/u64_table.h"
+#include "base/hash_index.h"
 #include "profile/text_profile.h"
 
 enum {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/xalloc.h"
-#include "profile/u64_table.h"
+#include "base/hash_index.h"
 #include "profile/readers.h"
 
 /* Far beyond what any profile has: a few bytes each could otherwise fill the memory. */

@@ -12,7 +12,7 @@
 #include "profile/readers.h"
 #include "profile/raw_write.h"
 #include "profile/text_profile.h"
-#include "profile/u64_table.h"
+#include "base/hash_index.h"
 
 /* What the input says about one address; borrowed from the input or the profile. */
 struct symbol {

@@ -12,7 +12,7 @@
 
 #include "base/cursor.h"
 #include "profile/profile.h"
-#include "profile/u64_table.h"
+#include "base/hash_index.h"
 
 /*
  * Scanning of profiles that are text: numbers and lines over a bounded cursor, whose sticky failure
