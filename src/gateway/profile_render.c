@@ -375,8 +375,7 @@ static bool expand(struct blob *kept, struct blob **blob, struct error *err)
 	struct input input = { 0 };
 	struct buffer text = BUFFER_OR_EXIT;
 
-	if (!input_over("a kept profile", kept->data, kept->size, NULL, profile_may_begin_with,
-		    &input, err))
+	if (!input_over("a kept profile", kept->data, kept->size, NULL, &input, err))
 		return false;
 	if (!input_expand(&input, err)) {
 		input_close(&input);

@@ -232,7 +232,7 @@ static bool read_file(struct source *source, struct error *err)
 	const struct profile_read_options wanted = read_options_of(source);
 	struct stat status;
 
-	if (!input_open(source->path, &wanted, profile_may_begin_with, &source->input, err))
+	if (!input_open(source->path, &wanted, &source->input, err))
 		return false;
 	if (strcmp(source->path, "-") != 0 && stat(source->path, &status) == 0 &&
 		S_ISREG(status.st_mode)) {

@@ -192,8 +192,7 @@ static void an_input_is_read_again(void **state)
 	for (unsigned i = 0; text.size < 5 * 1024 * 1024; i++)
 		buffer_printf(&text, "main;f%u 1\n", i % 997);
 	gzip(text.data, text.size, &packed);
-	assert_true(input_over(
-		"a", packed.data, packed.size, NULL, profile_may_begin_with, &input, &err));
+	assert_true(input_over("a", packed.data, packed.size, NULL, &input, &err));
 	for (int i = 0; i < 2; i++) {
 		struct profile *profile = NULL;
 		assert_true(profile_read_input("a", &input, NULL, &profile, &err));
@@ -305,8 +304,7 @@ static void no_more_is_read_than_shows_that_it_is_no_profile(void **state)
 		buffer_init(&packed, &memory_heap);
 		(use_zstd ? zstd : gzip)(text, size, &packed);
 		struct input input = { 0 };
-		assert_true(input_over(
-			"y", packed.data, packed.size, NULL, profile_may_begin_with, &input, &err));
+		assert_true(input_over("y", packed.data, packed.size, NULL, &input, &err));
 		assert_in_range(input.size, 1, size / 16);
 		input_close(&input);
 		assert_refused(packed.data, packed.size, "not a profile of any known format");
