@@ -7,15 +7,16 @@
  */
 #pragma once
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #define ZLIB_CONST /* zlib.h declares its input const */
 #include <lzma.h>
 #include <zlib.h>
 #include <zstd.h>
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "base/buffer.h"
+#include "base/cursor.h"
 #include "base/error.h"
 
 /* Appends `plain` to `out` as a gzip member. ERROR_INPUT for more than 4 GiB, ERROR_MEMORY. */
@@ -50,14 +51,6 @@ struct expander_state {
 	};
 };
 
-/* Ends with expander_end, also when it failed. */
-MUST_CHECK bool expander_begin(struct expander_state *state, const struct expander *expander,
-	const char *name, const void *data, size_t size, struct error *err);
-/* Expands the next `room` bytes; fewer when they are the last. */
-MUST_CHECK bool expander_step(
-	struct expander_state *state, char *out, size_t room, size_t *made, struct error *err);
-void expander_end(struct expander_state *state);
-
 /* NULL when the data is not compressed in a known way. */
 const struct expander *expander_find(const void *data, size_t size);
 
@@ -71,3 +64,41 @@ struct foreign_compression {
 
 /* NULL when there is none. */
 const struct foreign_compression *foreign_compression_find(const void *data, size_t size);
+
+/*
+ * Compressed bytes that are expanded while they are read, so that a profile's text is never in
+ * memory as a whole. What was expanded stays at its address until the reader releases it
+ * (cursor_more). Two limits: for all bytes, which bounds the time, and for those that are held at
+ * once. Not for two threads at once.
+ */
+struct expansion {
+	struct cursor_source source; /* of cursors over it */
+	struct expander_state state;
+	const char *data; /* addresses are reserved for all that it may become */
+	size_t size;	  /* bytes expanded up to now */
+	size_t writable_bytes, reserved_bytes;
+	size_t released_bytes; /* of the beginning */
+	size_t max_bytes, max_held_bytes;
+	struct error failure; /* the first one; its kind is ERROR_NONE without */
+};
+
+/*
+ * `name` is for messages; it and the data are borrowed. Free it with expansion_free. NULL on
+ * failure.
+ */
+struct expansion *expansion_new(const struct expander *expander, const char *name, const void *data,
+	size_t size, size_t max_bytes, size_t max_held_bytes, struct error *err);
+void expansion_free(struct expansion *expansion);
+
+/* Expands up to `size` bytes in total, or all there are. */
+MUST_CHECK bool expansion_fill(struct expansion *expansion, size_t size, struct error *err);
+
+/*
+ * Expands all that follows the cursor's position, for binary profiles, which shrink to a tenth at
+ * most: a sixteenth is the limit. Nothing to do for a cursor that has all. A failure is left in
+ * the cursor.
+ */
+void expansion_fetch_binary(struct cursor *in);
+
+/* Reads it from its start, of which nothing may be released. The failure is left in `failure`. */
+struct cursor expansion_cursor(struct expansion *expansion);

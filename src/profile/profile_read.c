@@ -11,7 +11,6 @@
 
 #include "base/xalloc.h"
 #include "profile/compress.h"
-#include "profile/expansion.h"
 #include "profile/readers.h"
 #include "profile/tar.h"
 #include "profile/text_profile.h"

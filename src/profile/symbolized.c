@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "base/xalloc.h"
-#include "profile/expansion.h"
+#include "profile/compress.h"
 #include "profile/readers.h"
 #include "profile/raw_write.h"
 #include "profile/text_profile.h"
