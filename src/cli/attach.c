@@ -16,7 +16,7 @@ enum { OPTION_INTERVAL = 1, OPTION_METHOD };
 struct attach_command {
 	int lg_sample;
 	enum attach_method method;
-	bool is_inactive, is_forced, as_json;
+	bool wants_mapped, is_inactive, is_forced, as_json;
 };
 
 static const struct verb_option options[] = {
@@ -29,6 +29,10 @@ static const struct verb_option options[] = {
 			"which also shows an allocator that is linked into the program; auto, the "
 			"default, chooses entry for such a program",
 		.complete = "auto got entry" },
+	{ .name = "mapped",
+		.help = "sample what the program maps itself, too: buffers from mmap, frames named "
+			"mmap; where heapctl samples, by the method got",
+		OPTION_SWITCH(struct attach_command, wants_mapped) },
 	{ .name = "inactive",
 		.help = "do not switch sampling on",
 		OPTION_SWITCH(struct attach_command, is_inactive) },
@@ -95,6 +99,7 @@ static int run_attach(const struct verb *verb, int argc, char **argv)
 	}
 	const struct attach_request request = { .method = command.method,
 		.lg_sample = command.lg_sample,
+		.wants_mapped = command.wants_mapped,
 		.is_active = !command.is_inactive,
 		.is_forced = command.is_forced };
 	if (!process_find(parser.operands[0], &process, &err) ||
@@ -152,7 +157,8 @@ static int run_detach(const struct verb *verb, int argc, char **argv)
 
 const struct verb verb_attach = {
 	.name = "attach",
-	.arguments = "TARGET [--interval BYTES] [--method M] [--inactive] [--force] [--json]",
+	.arguments = "TARGET [--interval BYTES] [--method M] [--mapped] [--inactive] [--force] "
+		     "[--json]",
 	.summary = "load the agent into a running process",
 	.description =
 		"Loads the agent into a process that was started without it, and samples what it "

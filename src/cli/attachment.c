@@ -38,7 +38,8 @@ static const char *own_folder(const struct process *process)
 }
 
 /* What the agent reads in the place of its environment. */
-static char *make_settings(const struct process *process, const struct entry_functions *found)
+static char *make_settings(
+	const struct process *process, const struct entry_functions *found, bool wants_mapped)
 {
 	const char *const folder = own_folder(process);
 	char range[64] = "";
@@ -46,9 +47,10 @@ static char *make_settings(const struct process *process, const struct entry_fun
 	if (found->count > 0)
 		snprintf(range, sizeof range, "entry_range=%" PRIx64 " %" PRIx64 "\n", found->first,
 			found->limit);
-	return folder == NULL
-		       ? xasprintf("name=%s\n%s", process->name, range)
-		       : xasprintf("name=%s\n%sHEAPCTL_DIR=%s\n", process->name, range, folder);
+	return xasprintf("name=%s\n%s%s%s%s%s", process->name, range,
+		wants_mapped ? "HEAPCTL_MAPPED=1\n" : "",
+		folder == NULL ? "" : "HEAPCTL_DIR=", folder == NULL ? "" : folder,
+		folder == NULL ? "" : "\n");
 }
 
 /* The agent's own words, with its hint on a second line. */
@@ -93,9 +95,10 @@ static bool patch_functions(const struct process *process, const struct entry_fu
 }
 
 static bool load_agent(const struct process *process, const struct entry_functions *found,
-	struct attachment *attachment, struct inject_result *result, struct error *err)
+	bool wants_mapped, struct attachment *attachment, struct inject_result *result,
+	struct error *err)
 {
-	CLEANUP(free_cleanup) char *settings = make_settings(process, found);
+	CLEANUP(free_cleanup) char *settings = make_settings(process, found, wants_mapped);
 	CLEANUP(file_unmap) struct file_map image = { 0 };
 	bool is_visible = false;
 	char library[4096];
@@ -164,6 +167,23 @@ static bool set_interval(const struct target *target, int lg_sample, struct erro
 	}
 	snprintf(path, sizeof path, "/v1/reset?lg_sample=%d", lg_sample);
 	return post(target, path, err);
+}
+
+/* jemalloc's own profiler takes samples of blocks alone. */
+static bool check_mapped(const struct target *target, bool wants_mapped, struct error *err)
+{
+	CLEANUP(json_cleanup) json_t *status = NULL;
+
+	if (!wants_mapped)
+		return true;
+	if (!agent_check_profiling(target, &status, err))
+		return false;
+	if (json_flag(status, "sampler.mapped"))
+		return true;
+	error_set(err, ERROR_UNSUPPORTED,
+		"%s: jemalloc takes the samples, which show nothing that the program maps itself",
+		target->label);
+	return error_hint(err, "attach without --mapped; heapctl account shows how much is mapped");
 }
 
 /* Only where the process is: elsewhere its agent refuses to end, and says why. */
@@ -249,6 +269,18 @@ static bool find_functions(const struct process *process, enum attach_method met
 	return true;
 }
 
+/* Jumps are made in the functions of the allocator, and these are the C library's. */
+static bool refuse_mapped(
+	const struct process *process, const struct entry_functions *found, struct error *err)
+{
+	error_set(err, ERROR_UNSUPPORTED,
+		"%s[%d]: the functions of the allocator in %s have to be patched, and that does "
+		"not "
+		"show what the program maps itself",
+		process->name, (int)process->pid, found->where);
+	return error_hint(err, "attach without --mapped; heapctl account shows how much is mapped");
+}
+
 static bool make(const struct process *process, const struct attach_request *request,
 	const struct entry_functions *found, struct attachment *attachment, struct error *err)
 {
@@ -257,10 +289,11 @@ static bool make(const struct process *process, const struct attach_request *req
 	struct entry_result ignored_result;
 	struct error ignored;
 
-	if (!load_agent(process, found, attachment, &result, err) ||
+	if (!load_agent(process, found, request->wants_mapped, attachment, &result, err) ||
 		!wait_for_agent(process, &attachment->target, err))
 		return false;
 	if (patch_functions(process, found, &result, attachment, err) &&
+		check_mapped(&attachment->target, request->wants_mapped, err) &&
 		set_interval(&attachment->target, request->lg_sample, err) &&
 		(!request->is_active || post(&attachment->target, "/v1/activate", err)))
 		return true;
@@ -294,6 +327,8 @@ bool attachment_make(const struct process *process, const struct attach_request 
 	if (!check_no_agent(process, err) || !attach_check(process, request->is_forced, err) ||
 		!find_functions(process, request->method, &found, &reason, err))
 		return false;
+	if (request->wants_mapped && found.count > 0)
+		return refuse_mapped(process, &found, err);
 	if (make(process, request, &found, attachment, err))
 		return true;
 	if (reason.kind != ERROR_NONE && err->kind == ERROR_UNSUPPORTED)

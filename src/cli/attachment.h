@@ -22,9 +22,10 @@ enum attach_method {
 
 struct attach_request {
 	enum attach_method method;
-	int lg_sample;	/* SAMPLE_LG_KEEP: the default */
-	bool is_active; /* switch sampling on */
-	bool is_forced; /* as attach_check() */
+	int lg_sample;	   /* SAMPLE_LG_KEEP: the default */
+	bool wants_mapped; /* sample what the program maps itself, too; not by ATTACH_ENTRY */
+	bool is_active;	   /* switch sampling on */
+	bool is_forced;	   /* as attach_check() */
 };
 
 struct attachment {

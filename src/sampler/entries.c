@@ -313,8 +313,21 @@ static const size_t mapped_count = sizeof((const char[]){ MAPPED_ENTRY_LIST(ONE_
 
 static bool has_mapped;
 
+static void find_mapped_frames(void)
+{
+	/* Found by its name, because the linker warns of its use in a static program. */
+	void *(*const open)(const char *, int) =
+		__extension__(void *(*)(const char *, int)) dlsym(RTLD_DEFAULT, "dlopen");
+	void *const library = open == NULL ? NULL : open("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+
+	mmap_frame = dlsym(library == NULL ? RTLD_DEFAULT : library, "mmap");
+	mremap_frame = dlsym(library == NULL ? RTLD_DEFAULT : library, "mremap");
+}
+
 void entries_request_mapped(bool is_requested)
 {
+	if (is_requested && mmap_frame == NULL)
+		find_mapped_frames();
 	has_mapped = is_requested;
 }
 
@@ -363,17 +376,6 @@ static bool is_cxx(const struct entry *entry)
 	return entry->name[0] == '_' && entry->name[1] == 'Z';
 }
 
-static void find_mapped_frames(void)
-{
-	/* Found by its name, because the linker warns of its use in a static program. */
-	void *(*const open)(const char *, int) =
-		__extension__(void *(*)(const char *, int)) dlsym(RTLD_DEFAULT, "dlopen");
-	void *const library = open == NULL ? NULL : open("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
-
-	mmap_frame = dlsym(library == NULL ? RTLD_DEFAULT : library, "mmap");
-	mremap_frame = dlsym(library == NULL ? RTLD_DEFAULT : library, "mremap");
-}
-
 bool entries_find(struct error *err)
 {
 	const void *const owner = base_of(entries_definition("malloc"));
@@ -388,7 +390,5 @@ bool entries_find(struct error *err)
 		if (base != NULL && (!is_cxx(&entries[i]) || base == owner))
 			*entries[i].original = found;
 	}
-	if (has_mapped)
-		find_mapped_frames();
 	return true;
 }

@@ -24,7 +24,9 @@
  */
 const struct entry *entries_list(size_t *count);
 
-/* Before any is replaced. Not for functions that are patched themselves. */
+/*
+ * While none is replaced; dlsym may allocate. Not for functions that are patched themselves.
+ */
 void entries_request_mapped(bool is_requested);
 bool entries_has_mapped(void);
 

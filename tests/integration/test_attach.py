@@ -292,6 +292,57 @@ class Attached(AttachCase):
         self.assertTrue(is_alive(process.pid))
 
 
+class Mapped(AttachCase):
+    """Memory that the program maps itself."""
+    CODE = ("import mmap, sys\nprint('ready', flush=True)\nsys.stdin.readline()\nkept = [mmap.mmap(-1, 1 << 20) for _ in range(32)]\n"
+            "print('kept', flush=True)\nsys.stdin.readline()\nkept.clear()\nprint('freed', flush=True)\nsys.stdin.readline()\n")
+
+    def start_mapping(self):
+        process = self.start(sys.executable, "-c", self.CODE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        return process
+
+    def go_on(self, process, word):
+        process.stdin.write("\n")
+        process.stdin.flush()
+        self.assertEqual(process.stdout.readline(), word + "\n")
+
+    def mapped_bytes(self, pid):
+        path = os.path.join(self.folder, "mapped.heap")
+        self.heapctl("dump", pid, "-o", path)
+        lines = self.heapctl("report", "--collapsed", path)[0].splitlines()
+        return sum(int(line.rpartition(" ")[2]) for line in lines if re.search(r"m(re)?map(64)? \d+$", line))
+
+    def test_it_is_seen_from_the_attach_on(self):
+        process = self.start_mapping()
+        self.attach(process.pid, "--mapped", "--interval", "4KiB")
+        self.assertTrue(self.status(process.pid)["sampler"]["mapped"])
+        # A mapping of 256 intervals is never missed; the interpreter's arenas of a MiB are the rest.
+        self.go_on(process, "kept")
+        self.assertTrue(32 << 20 <= self.mapped_bytes(process.pid) < 40 << 20)
+        self.go_on(process, "freed")
+        self.assertLess(self.mapped_bytes(process.pid), 8 << 20)
+        self.detach(process.pid)
+        process.stdin.close()
+        self.assertEqual(process.wait(60), 0)
+
+    def test_each_attach_has_its_own_request(self):
+        process = self.start_mapping()
+        for arguments in ((), ("--mapped",), ()):
+            self.attach(process.pid, *arguments)
+            self.assertEqual(self.status(process.pid)["sampler"]["mapped"], arguments != ())
+            self.detach(process.pid)
+        self.attach(process.pid, "--mapped", "--interval", "4KiB")
+        self.go_on(process, "kept")
+        self.assertGreaterEqual(self.mapped_bytes(process.pid), 32 << 20)
+
+    def test_where_it_cannot_be_seen_nothing_is_attached(self):
+        process, _ = self.start_redis(conf="prof:true,prof_active:false", preload=False)
+        _, err = self.attach(process.pid, "--mapped", code=1)
+        self.assertIn("jemalloc takes the samples, which show nothing that the program maps itself (attach without --mapped", err)
+        self.assertIsNone(agent_thread(process.pid))
+
+
 class Programs(AttachCase):
     """Programs that are easily disturbed (tests/integration/programs): they behave with an attached agent as without one."""
     PROFILERS = ("prof:false", "prof:true,prof_active:false")

@@ -107,6 +107,13 @@ class Known(EntryCase):
                 self.heapctl("detach", process.pid)
                 self.assert_unharmed(process)
 
+    def test_what_the_program_maps_is_not_shown(self):
+        process = self.start_patched("patched_jemalloc", 1)
+        _, err = self.attach(process.pid, "--mapped", code=1)
+        self.assertIn("have to be patched, and that does not show what the program maps itself", err)
+        self.assertIn("(attach without --mapped", err)
+        self.assert_unharmed(process)
+
     def test_the_code_is_what_it_was(self):
         process = self.start_patched()
         before = self.code(process.pid, PROGRAMS / "patched_jemalloc")
