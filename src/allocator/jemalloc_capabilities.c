@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include <unistd.h>
 
 #include "allocator/jemalloc.h"
+#include "allocator/loaded_symbol.h"
 #include "base/malloc_conf.h"
 
 static bool read_flag(const struct allocator *allocator, const char *name)
@@ -199,7 +199,7 @@ static void read_program_conf(struct allocator *allocator)
 	char symbol[64];
 
 	snprintf(symbol, sizeof symbol, "%smalloc_conf", allocator->identity.prefix);
-	const char *const *const conf = dlsym(RTLD_DEFAULT, symbol);
+	const char *const *const conf = loaded_symbol_of_program(symbol);
 	if (conf != NULL && *conf != NULL)
 		snprintf(allocator->configuration.program, sizeof allocator->configuration.program,
 			"%s", *conf);

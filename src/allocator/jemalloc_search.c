@@ -7,8 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/elf_file.h"
+#include "allocator/loaded_symbol.h"
 #include "allocator/malloc_owner.h"
+#include "base/elf_file.h"
 #include "base/error.h"
 
 /* Builds name their functions with one of these in front of "mallctl". */
@@ -126,7 +127,7 @@ static void look_up(void *function, const char *prefix, const char *name)
 	char symbol[80];
 
 	snprintf(symbol, sizeof symbol, "%s%s", prefix, name);
-	set_function(function, (uintptr_t)dlsym(RTLD_DEFAULT, symbol));
+	set_function(function, (uintptr_t)loaded_symbol_of_program(symbol));
 }
 
 /* The file that contains a function. */
@@ -166,6 +167,8 @@ static void search_dynamic(struct jemalloc_search *search)
 	for (size_t i = 0; i < PREFIX_COUNT; i++) {
 		struct jemalloc_functions functions = { 0 };
 		look_up(&functions.mallctl, known_prefixes[i], mallctl_suffix);
+		if (functions.mallctl == NULL)
+			continue;
 		look_up(&functions.nametomib, known_prefixes[i], "mallctlnametomib");
 		look_up(&functions.stats_print, known_prefixes[i], "malloc_stats_print");
 		add_dynamic(search, &functions, known_prefixes[i]);

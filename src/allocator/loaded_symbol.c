@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "allocator/loaded_symbol.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <stddef.h>
 #include <string.h>
@@ -72,9 +73,10 @@ const ElfW(Sym) * loaded_symbols_get(const struct loaded_symbols *symbols, const
 }
 
 struct loaded_search {
-	const char *name;
-	void *found;
-	bool is_indirect;
+	struct loaded_lookup *lookups;
+	size_t count;
+	ElfW(Addr) loader, kernel;
+	bool is_complete;
 };
 
 static int look_into_module(struct dl_phdr_info *info, size_t size, void *context)
@@ -84,22 +86,81 @@ static int look_into_module(struct dl_phdr_info *info, size_t size, void *contex
 
 	(void)size;
 	/* The loader has a malloc of its own in old versions, for itself. */
-	if (info->dlpi_addr == getauxval(AT_BASE) || !loaded_symbols_read(info, &symbols))
+	if (info->dlpi_addr == search->loader || info->dlpi_addr == search->kernel ||
+		!loaded_symbols_read(info, &symbols))
 		return 0;
-	const ElfW(Sym) *const symbol = loaded_symbols_get(&symbols, search->name);
-	if (symbol == NULL)
-		return 0;
-	search->found = (void *)(uintptr_t)(symbols.base + symbol->st_value);
-	search->is_indirect = ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC;
-	return 1;
+	search->is_complete = search->is_complete && symbols.hash != NULL;
+	for (struct loaded_lookup *lookup = search->lookups;
+		lookup < search->lookups + search->count; lookup++) {
+		const ElfW(Sym) *const symbol =
+			lookup->found == NULL ? loaded_symbols_get(&symbols, lookup->name) : NULL;
+		if (symbol == NULL)
+			continue;
+		lookup->found = (void *)(uintptr_t)(symbols.base + symbol->st_value);
+		lookup->is_indirect = ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC;
+	}
+	return 0;
 }
 
-void *loaded_symbol_find(const char *name, bool *is_indirect)
+bool loaded_symbols_find(struct loaded_lookup *lookups, size_t count)
 {
-	struct loaded_search search = { .name = name };
+	struct loaded_search search = { .lookups = lookups,
+		.count = count,
+		.loader = getauxval(AT_BASE),
+		.kernel = getauxval(AT_SYSINFO_EHDR),
+		.is_complete = true };
 
 	dl_iterate_phdr(look_into_module, &search);
-	if (is_indirect != NULL)
-		*is_indirect = search.is_indirect;
-	return search.found;
+	return search.is_complete;
+}
+
+void *loaded_symbol_find(const char *name)
+{
+	struct loaded_lookup lookup = { .name = name };
+
+	(void)loaded_symbols_find(&lookup, 1);
+	return lookup.found;
+}
+
+void *loaded_symbol_of_program(const char *name)
+{
+	struct loaded_lookup lookup = { .name = name };
+	const bool is_complete = loaded_symbols_find(&lookup, 1);
+
+	return lookup.found == NULL && is_complete ? NULL : dlsym(RTLD_DEFAULT, name);
+}
+
+struct address_search {
+	uintptr_t address;
+	const void *base;
+};
+
+static int look_for_address(struct dl_phdr_info *info, size_t size, void *context)
+{
+	struct address_search *const search = context;
+	const ElfW(Phdr) *first = NULL;
+	bool is_inside = false;
+
+	(void)size;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *const segment = &info->dlpi_phdr[i];
+		if (segment->p_type != PT_LOAD)
+			continue;
+		first = first == NULL ? segment : first;
+		is_inside = is_inside || search->address - (info->dlpi_addr + segment->p_vaddr) <
+						 segment->p_memsz;
+	}
+	if (is_inside)
+		search->base = (const void *)(uintptr_t)(info->dlpi_addr +
+							 (first->p_vaddr & -getauxval(AT_PAGESZ)));
+	return is_inside;
+}
+
+const void *loaded_module_base(const void *address)
+{
+	struct address_search search = { .address = (uintptr_t)address };
+
+	if (address != NULL)
+		dl_iterate_phdr(look_for_address, &search);
+	return search.base;
 }

@@ -6,7 +6,8 @@
  * it finds the program's own stub, behind which the function stands; and it passes over a symbol of
  * an old version, which all programs may be bound to.
  *
- * Resident code. The loader's lock is taken; no memory is.
+ * Resident code. The loader's lock is taken; memory is taken only by loaded_symbol_of_program, if a
+ * module has no table of GNU's format.
  */
 #pragma once
 
@@ -35,9 +36,32 @@ bool loaded_symbols_read(const struct dl_phdr_info *info, struct loaded_symbols 
 /* The symbol if the module defines it for others, else NULL. Not without a hash table. */
 const ElfW(Sym) * loaded_symbols_get(const struct loaded_symbols *symbols, const char *name);
 
+/* One name of several; begins with `name` alone. */
+struct loaded_lookup {
+	const char *name;
+	/*
+	 * The function that modules are bound to which were loaded at the start: the first
+	 * definition in the loader's order. NULL when there is none. The code that chooses it,
+	 * where the module leaves that to the start (an indirect function).
+	 */
+	void *found;
+	bool is_indirect;
+};
+
+/* Reads each module once. False when one could not be read, which has no table of GNU's format. */
+bool loaded_symbols_find(struct loaded_lookup *lookups, size_t count);
+
+/* The same for one name. */
+void *loaded_symbol_find(const char *name);
+
 /*
- * The function that modules are bound to which were loaded at the start: the first definition in
- * the loader's order. NULL when there is none. The code that chooses it, where the module leaves
- * that to the start (an indirect function); then `is_indirect`, which may be NULL.
+ * What dlsym(RTLD_DEFAULT, name) finds, and as cheaply as possible when that is nothing: dlsym
+ * itself would take memory for the text of an error each time.
  */
-void *loaded_symbol_find(const char *name, bool *is_indirect);
+void *loaded_symbol_of_program(const char *name);
+
+/*
+ * Where the module that contains the address is loaded, as dladdr's dli_fbase has it; NULL: in
+ * none. dladdr() reads all symbols of the module for the nearest one.
+ */
+const void *loaded_module_base(const void *address);

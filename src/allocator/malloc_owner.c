@@ -73,16 +73,14 @@ static const char *name_by_file(const char *path)
 
 static bool is_in_object(const void *address, const void *base)
 {
-	Dl_info info;
-
-	return address != NULL && dladdr(address, &info) != 0 && info.dli_fbase == base;
+	return address != NULL && loaded_module_base(address) == base;
 }
 
 static const char *name_by_symbol(const void *base)
 {
 	for (size_t i = 0; i < sizeof allocators / sizeof allocators[0]; i++) {
 		const char *const symbol = allocators[i].symbol;
-		if (symbol != NULL && is_in_object(dlsym(RTLD_DEFAULT, symbol), base))
+		if (symbol != NULL && is_in_object(loaded_symbol_of_program(symbol), base))
 			return allocators[i].name;
 	}
 	return NULL;
@@ -94,7 +92,7 @@ static const void *address_of_malloc(void)
 	/* malloc's address is only read here, and ISO C has no cast from a function to an object.
 	 */
 	void *(*const function)(size_t) = malloc;
-	const void *address = loaded_symbol_find("malloc", NULL);
+	const void *address = loaded_symbol_find("malloc");
 
 	if (address == NULL)
 		memcpy(&address, &function, sizeof address);
@@ -170,10 +168,9 @@ static void read_options(struct malloc_stats *stats, const char *const *names)
 static void find_function(
 	const struct malloc_owner *owner, const char *name, void *function, size_t size)
 {
-	void *const address = dlsym(RTLD_DEFAULT, name);
-	Dl_info info;
+	void *const address = loaded_symbol_of_program(name);
 
-	if (address != NULL && dladdr(address, &info) != 0 && info.dli_fbase == owner->base)
+	if (is_in_object(address, owner->base))
 		memcpy(function, &address, size);
 }
 

@@ -355,20 +355,22 @@ void entries_note_code(void)
 	sampler_set_entry_code(begin, end + FUNCTION_BYTES_MAX);
 }
 
-static const void *base_of(const void *address)
+/* dlsym takes memory when it finds nothing, and most names are those of other allocators. */
+static void *definition(const struct loaded_lookup *lookup, bool is_complete)
 {
-	Dl_info info;
-
-	return address != NULL && dladdr(address, &info) != 0 ? info.dli_fbase : NULL;
+	if (lookup->found == NULL && is_complete)
+		return NULL;
+	void *const found = dlsym(RTLD_DEFAULT, lookup->name);
+	return found == NULL || lookup->found == NULL || lookup->is_indirect ? found
+									     : lookup->found;
 }
 
 void *entries_definition(const char *name)
 {
-	bool is_indirect = false;
-	void *const found = dlsym(RTLD_DEFAULT, name);
-	void *const first = found == NULL ? NULL : loaded_symbol_find(name, &is_indirect);
+	struct loaded_lookup lookup = { .name = name };
+	const bool is_complete = loaded_symbols_find(&lookup, 1);
 
-	return first == NULL || is_indirect ? found : first;
+	return definition(&lookup, is_complete);
 }
 
 static bool is_cxx(const struct entry *entry)
@@ -378,15 +380,19 @@ static bool is_cxx(const struct entry *entry)
 
 bool entries_find(struct error *err)
 {
-	const void *const owner = base_of(entries_definition("malloc"));
-	const void *const program = base_of((void *)getauxval(AT_PHDR));
+	const void *const owner = loaded_module_base(entries_definition("malloc"));
+	const void *const program = loaded_module_base((void *)getauxval(AT_PHDR));
+	struct loaded_lookup lookups[sizeof entries / sizeof *entries] = { 0 };
 
 	if (owner == NULL || owner == program)
 		return error_set(err, ERROR_UNSUPPORTED,
 			"malloc is linked into the program: heapctl cannot see the calls of it");
+	for (size_t i = 0; i < entry_count; i++)
+		lookups[i].name = entries[i].name;
+	const bool is_complete = loaded_symbols_find(lookups, entry_count);
 	for (size_t i = 0; i < entry_count; i++) {
-		void *const found = entries_definition(entries[i].name);
-		const void *const base = base_of(found);
+		void *const found = definition(&lookups[i], is_complete);
+		const void *const base = loaded_module_base(found);
 		if (base != NULL && (!is_cxx(&entries[i]) || base == owner))
 			*entries[i].original = found;
 	}
