@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "agent/capture.h"
+#include "agent/folder.h"
 #include "agent/on_demand.h"
 #include "agent/process_mark.h"
 #include "agent/service.h"
@@ -268,7 +269,9 @@ static bool start(const struct agent_options *options, struct error *err)
 	if (options->mode != AGENT_ON_DEMAND && !agent_thread_begin(false, err))
 		return false;
 	agent_state.started = true;
-	if (options->preloaded && options->mode == AGENT_THREAD)
+	/* A program that a target starts is often one of many, and short-lived. */
+	if (options->preloaded && options->mode == AGENT_THREAD &&
+		!folder_has_socket_of_parent(&options->settings))
 		(void)agent_thread_wait_for_socket(SOCKET_WAIT_MS);
 	return true;
 }

@@ -63,24 +63,30 @@ static bool try_folder(const char *path, struct folder *folder, struct error *er
 	return true;
 }
 
+/* The folder before those that are made where it cannot be used; "" when there is none. */
+static const char *first_choice(const struct settings *settings, char path[SETTINGS_PATH_MAX + 32])
+{
+	if (settings->folder[0] != '\0')
+		return settings->folder;
+	if (geteuid() == 0)
+		return "/run/heapctl";
+	if (settings->runtime[0] == '\0')
+		return "";
+	snprintf(path, SETTINGS_PATH_MAX + 32, "%s/heapctl", settings->runtime);
+	return path;
+}
+
 bool folder_choose(const struct settings *settings, struct folder *folder, struct error *err)
 {
 	char path[SETTINGS_PATH_MAX + 32];
+	const char *const first = first_choice(settings, path);
 
-	if (settings->folder[0] != '\0') {
-		if (try_folder(settings->folder, folder, err))
-			return true;
-		/* After setuid the folder of before cannot be entered, or is not ours. */
-		if (err->kind != ERROR_DENIED && err->errnum != EACCES && err->errnum != EPERM)
-			return false;
-	} else if (geteuid() == 0) {
-		if (try_folder("/run/heapctl", folder, err))
-			return true;
-	} else if (settings->runtime[0] != '\0') {
-		snprintf(path, sizeof path, "%s/heapctl", settings->runtime);
-		if (try_folder(path, folder, err))
-			return true;
-	}
+	if (first[0] != '\0' && try_folder(first, folder, err))
+		return true;
+	/* After setuid the folder of before cannot be entered, or is not ours. */
+	if (settings->folder[0] != '\0' && err->kind != ERROR_DENIED && err->errnum != EACCES &&
+		err->errnum != EPERM)
+		return false;
 	snprintf(path, sizeof path, "/tmp/heapctl-%u", geteuid());
 	if (try_folder(path, folder, err))
 		return true;
@@ -88,6 +94,15 @@ bool folder_choose(const struct settings *settings, struct folder *folder, struc
 	struct error ignored;
 	snprintf(path, sizeof path, "/dev/shm/heapctl-%u", geteuid());
 	return try_folder(path, folder, &ignored);
+}
+
+bool folder_has_socket_of_parent(const struct settings *settings)
+{
+	char path[SETTINGS_PATH_MAX + 32], name[SETTINGS_PATH_MAX + 64];
+	const char *const first = first_choice(settings, path);
+
+	snprintf(name, sizeof name, "%s/%d.sock", first, getppid());
+	return first[0] != '\0' && access(name, F_OK) == 0;
 }
 
 void folder_random_name(char name[FOLDER_NAME_MAX])

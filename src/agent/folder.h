@@ -31,6 +31,12 @@ struct folder {
 MUST_CHECK bool folder_choose(
 	const struct settings *settings, struct folder *folder, struct error *err);
 
+/*
+ * Whether the parent has an agent with a socket: a hint for its children, in the folder of the
+ * settings alone.
+ */
+bool folder_has_socket_of_parent(const struct settings *settings);
+
 /* Opens and checks it; makes it, mode 0700, when `make`. */
 MUST_CHECK bool folder_open(const struct folder *folder, bool make, int *fd, struct error *err);
 

@@ -330,6 +330,25 @@ class ForkCost(ComparedCase):
             return min(int(self.outcome(self.program("fork_faults"), "thread", "/bin/true", env=env)[1]) for _ in range(5))
         self.assertLessEqual(least(AGENT) - least(""), 17)
 
+    def test_a_program_that_a_target_starts_does_not_wait_for_its_socket(self):
+        """Its agent's thread stands still before it makes the socket: the program of a target ends meanwhile, another one waits for a time."""
+        env = self.agent_environment(HEAPCTL_EXE="bash:true", HEAPCTL_THREAD="", BASH_ENV="")
+        log = os.path.join(self.folder, "calls")
+        # The traced program stays a child of its starter (-D).
+        traced = [need("strace"), "-D", "-f", "-o", log, "-e", "trace=futex,mkdir,mkdirat", "--inject=mkdir,mkdirat:delay_enter=3000000", need("true")]
+
+        def calls():
+            wait_until(lambda: os.path.exists(log) and "+++ exited with 0 +++" in pathlib.Path(log).read_text(), "the program to end")
+            return pathlib.Path(log).read_text()
+        subprocess.run(traced, env=env, check=True)
+        self.assertIn("ETIMEDOUT", calls())
+        os.unlink(log)
+        shell = self.start("bash", "-c", 'read; "$@"; read', "bash", *traced, env=env, stdin=subprocess.PIPE)
+        self.wait_for_agent(shell.pid)
+        shell.stdin.write(b"\n")
+        shell.stdin.flush()
+        self.assertNotIn("ETIMEDOUT", calls())
+
 
 class ThreadSanitizer(ComparedCase):
     SOURCE = """
