@@ -24,13 +24,19 @@ static bool fail(const struct error *err, struct reply *reply)
 	return true;
 }
 
-/* A missing profile is 400 in Mesos. True. */
+/* No profile yet is 400 in Mesos. True. */
 static bool fail_download(const struct error *err, struct reply *reply)
 {
 	const int status = reply_status_of(err);
 
 	reply_error_text(reply, status == 503 || status == 403 ? status : 400, err);
 	return true;
+}
+
+/* Of runs that the client named by their ids: 404 if there are none. True. */
+static bool fail_named(const struct error *err, struct reply *reply)
+{
+	return err->kind == ERROR_NOT_FOUND ? fail(err, reply) : fail_download(err, reply);
 }
 
 static void reply_started(const json_t *run, struct reply *reply)
@@ -234,9 +240,10 @@ bool mesos_download(struct gateway *gateway, const struct request *request, stru
 	if (!gateway_find(gateway, request, &backend, err))
 		return fail(err, reply);
 	render.id = request_number(request, "id", -1);
-	if ((render.id < 0 && !run_profiles_newest(backend, &render.id, err)) ||
-		!profile_render_get(gateway, backend, &render, &result, err))
+	if (render.id < 0 && !run_profiles_newest(backend, &render.id, err))
 		return fail_download(err, reply);
+	if (!profile_render_get(gateway, backend, &render, &result, err))
+		return fail_named(err, reply);
 	reply_blob(reply, 200, "application/octet-stream", result);
 	reply_attachment(
 		reply, "%s.%" PRId64 ".%s", backend->name, render.id, render.format->extension);
@@ -257,7 +264,7 @@ bool mesos_diff(struct gateway *gateway, const struct request *request, struct r
 
 	if (!gateway_find(gateway, request, &backend, err) ||
 		!profile_render_get(gateway, backend, &render, &result, err))
-		return fail_download(err, reply);
+		return fail_named(err, reply);
 	reply_blob(reply, 200, render.format->media_type, result);
 	reply->policy = render.format->policy;
 	return true;

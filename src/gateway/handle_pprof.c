@@ -59,10 +59,11 @@ bool pprof_heap(struct gateway *gateway, const struct request *request, struct r
 bool pprof_growth(struct gateway *gateway, const struct request *request, struct reply *reply,
 	struct error *err)
 {
+	CLEANUP(backend_cleanup) struct backend *backend = NULL;
 
-	(void)gateway;
-	(void)request;
 	(void)reply;
+	if (request->target_name != NULL && !gateway_find(gateway, request, &backend, err))
+		return false;
 	error_set(err, ERROR_UNSUPPORTED, "jemalloc does not record the growth of the heap");
 	return error_hint(err, "compare two profiles instead: /debug/pprof/heap?seconds=60");
 }
@@ -141,8 +142,11 @@ static bool look_up(struct gateway *gateway, const struct request *request, stru
 bool pprof_symbol(struct gateway *gateway, const struct request *request, struct reply *reply,
 	struct error *err)
 {
+	CLEANUP(backend_cleanup) struct backend *backend = NULL;
 	CLEANUP(blob_cleanup) struct blob *answer = NULL;
 
+	if (request->target_name != NULL && !gateway_find(gateway, request, &backend, err))
+		return false;
 	if (request->method == METHOD_GET || request->body_size == 0) {
 		reply_text(reply, 200, "num_symbols: 1\n");
 		return true;

@@ -221,6 +221,12 @@ void reply_failure(const struct request *request, const struct error *err, struc
 		reply_error(reply, err);
 		return;
 	}
-	reply_error_text(
-		reply, route->error_status != 0 ? route->error_status : reply_status_of(err), err);
+	/* What the original cannot meet: a wrong parameter, a target that there is not. */
+	const bool is_request_wrong =
+		err->kind == ERROR_USAGE ||
+		(err->kind == ERROR_NOT_FOUND && request->target_name != NULL);
+	reply_error_text(reply,
+		route->error_status == 0 || is_request_wrong ? reply_status_of(err)
+							     : route->error_status,
+		err);
 }

@@ -65,11 +65,10 @@ struct route {
 	const struct route_status *statuses; /* beside those that every route may give */
 	bool changes;			     /* something in the server, even by GET */
 	const char *changes_with;	     /* the same, when this parameter is given */
-	bool is_lenient;      /* unknown parameters are ignored, as by the original */
-	bool is_open;	      /* needs no token: the page's own files */
-	bool errors_are_text; /* plain text instead of JSON */
-	int error_status;     /* every failure has this one; 0: by its kind */
-	size_t body_limit;    /* in bytes; 0: small forms only */
+	bool is_open;			     /* needs no token: the page's own files */
+	bool errors_are_text;		     /* plain text instead of JSON */
+	int error_status;  /* of failures other than a wrong request; 0: by their kind */
+	size_t body_limit; /* in bytes; 0: small forms only */
 	bool (*handle)(struct gateway *gateway, const struct request *request, struct reply *reply,
 		struct error *err);
 };

@@ -197,15 +197,18 @@ bool router_check(const struct http_target *target, struct request *request, str
 {
 	const struct route *const route = request->route;
 
-	if (!route->is_lenient && !refuse_unknown(target, route, err))
+	if (!refuse_unknown(target, route, err))
 		return false;
 	for (size_t i = 0; route->parameters != NULL && route->parameters[i].name != NULL; i++) {
 		const struct parameter *const parameter = &route->parameters[i];
 		struct request_value *const value = &request->values[i];
 		if (!parameter->is_in_path)
 			value->text = http_target_parameter(target, parameter->name);
-		if (value->text != NULL && !parse_value(parameter, value, err))
+		if (value->text != NULL && !parse_value(parameter, value, err)) {
+			if (err->hint[0] == '\0')
+				error_hint(err, "/openapi.json describes it");
 			return false;
+		}
 		if (value->text == NULL && parameter->is_required) {
 			error_set(err, ERROR_USAGE, "the parameter %s is missing", parameter->name);
 			return error_hint(err, "/openapi.json describes it");

@@ -17,6 +17,7 @@ enum {
 	DELTA_SECONDS_MAX = 600,
 };
 
+static const char *const truths[] = { "true", "false", NULL };
 static const char *const yes_or_no[] = { "0", "1", NULL };
 static const char *const stats_formats[] = { "json", "text", NULL };
 static const char *const mallctl_types[] = { "bool", "u32", "u64", "size", "ssize", "string",
@@ -60,18 +61,22 @@ static const struct route_status mesos_stop_statuses[] = {
 };
 
 static const struct route_status mesos_download_statuses[] = {
-	{ 400, "no such run, none yet, one is on and no id was given, or it cannot be drawn" },
+	{ 400, "no run yet, one is on and no id was given, or it cannot be drawn" },
+	{ 404, "there is no such target, or no run with that id" },
 	{ 0 },
 };
 
 static const struct parameter mtev_parameters[] = {
-	{ "active", PARAMETER_TEXT, .help = "true switches sampling on, anything else off" },
-	{ "trigger_dump", PARAMETER_TEXT, .help = "true: answer with a profile" },
+	{ "active", PARAMETER_CHOICE, .choices = truths, .help = "switches sampling on or off" },
+	{ "trigger_dump", PARAMETER_CHOICE, .choices = truths,
+		.help = "true: answer with a profile" },
 	{ 0 },
 };
 
 static const struct route_status mtev_statuses[] = {
-	{ 500, "it failed; the reason is the body" },
+	{ 400, "an unknown parameter, or a value that is neither true nor false" },
+	{ 404, "there is no such target" },
+	{ 500, "every other failure; the reason is the body" },
 	{ 0 },
 };
 
@@ -91,6 +96,11 @@ static const struct parameter go_parameters[] = {
 	{ "gc", PARAMETER_TEXT, .help = "accepted: there is no garbage to collect" },
 	{ "debug", PARAMETER_NUMBER, .min = 0, .max = 2,
 		.help = "above 0: jemalloc's own text instead of pprof" },
+	{ 0 },
+};
+
+static const struct parameter go_index_parameters[] = {
+	{ "debug", PARAMETER_NUMBER, .min = 0, .max = 2, .help = "accepted: there is one form" },
 	{ 0 },
 };
 
@@ -220,8 +230,6 @@ static const struct parameter stats_parameters[] = {
 	{ 0 },
 };
 
-static const char *const truths[] = { "true", "false", NULL };
-
 static const struct parameter agent_run_parameters[] = {
 	{ "duration_ms", PARAMETER_NUMBER, .min = 1000, .max = 86400000,
 		.help = "length of the run in milliseconds; 5 minutes when left out" },
@@ -289,7 +297,7 @@ static const struct route_status root_statuses[] = {
 /* What users of each kind have in common. */
 #define MESOS                                                                       \
 	.methods = METHOD_GET | METHOD_POST, .scope = ROUTE_TARGET, .tag = "Mesos", \
-	.is_lenient = true, .errors_are_text = true, .error_status = 400
+	.errors_are_text = true, .error_status = 400
 #define MESOS_DOWNLOAD(name, text)                                                               \
 	{ MESOS, .pattern = "/memory-profiler/download/" name, .summary = (text),                \
 		.media_type = BINARY, .parameters = run_id, .statuses = mesos_download_statuses, \
@@ -299,15 +307,13 @@ static const struct route_status root_statuses[] = {
 		       .parameters = run_id, .statuses = mesos_download_statuses,                \
 		       .handle = mesos_download                                                  \
 	}
-#define MTEV                                                                                \
-	.methods = METHOD_GET, .scope = ROUTE_TARGET, .tag = "libmtev", .is_lenient = true, \
-	.errors_are_text = true, .error_status = 500, .statuses = mtev_statuses
+#define MTEV                                                                                     \
+	.methods = METHOD_GET, .scope = ROUTE_TARGET, .tag = "libmtev", .errors_are_text = true, \
+	.error_status = 500, .statuses = mtev_statuses
 #define PPROF(method)                                                           \
 	.methods = METHOD_##method, .scope = ROUTE_TARGET, .tag = "gperftools", \
-	.media_type = TEXT, .is_lenient = true, .errors_are_text = true
-#define GO                                                                             \
-	.methods = METHOD_GET, .scope = ROUTE_TARGET, .tag = "Go", .is_lenient = true, \
-	.errors_are_text = true
+	.media_type = TEXT, .errors_are_text = true
+#define GO .methods = METHOD_GET, .scope = ROUTE_TARGET, .tag = "Go", .errors_are_text = true
 #define AGENT_READ                                                                        \
 	.methods = METHOD_GET, .scope = ROUTE_TARGET, .tag = "agent", .media_type = JSON, \
 	.handle = agent_read
@@ -447,7 +453,7 @@ const struct route routes[] = {
 		.schema = "CommandLine", .handle = pprof_cmdline },
 
 	{ GO, .pattern = "/debug/pprof/", .summary = "what there is", .media_type = TEXT,
-		.schema = "Profiles", .handle = go_index },
+		.parameters = go_index_parameters, .schema = "Profiles", .handle = go_index },
 	{ GO, .pattern = "/debug/pprof/heap", .summary = "objects in use", .media_type = BINARY,
 		.parameters = go_parameters, .other_media_type = TEXT,
 		.other_schema = "HeapProfile", .handle = go_heap },
@@ -472,7 +478,6 @@ const struct route routes[] = {
 		.media_type = TEXT,
 		.parameters = metrics_parameters,
 		.errors_are_text = true,
-		.is_lenient = true,
 		.schema = "Metrics",
 		.handle = metrics },
 

@@ -167,8 +167,9 @@ class Mesos(Originals):
         for what in ("raw", "text", "graph"):
             path = f"/memory-profiler/download/{what}"
             self.expect(self.get(path), 400)
-            for wrong in ("abc", "-1", "5%3Bls", "99999999999999999999", "12345", ""):
+            for wrong in ("abc", "-1", "5%3Bls", "99999999999999999999", ""):
                 self.expect(self.get(f"{path}?id={wrong}"), 400)
+            self.assertIn("there is no run 12345", self.expect(self.get(f"{path}?id=12345"), 404).text)
         first = self.get("/memory-profiler/start?duration=5mins").json["id"]
         self.get("/memory-profiler/stop")
         second = self.get("/memory-profiler/start?duration=5mins").json["id"]
@@ -206,7 +207,8 @@ class Mesos(Originals):
             self.assertIn("Total:", diff.text)
         self.expect(self.get(f"/diff?base={run}&id={other}&format=flame"), 200)
         self.expect(self.get(f"/diff?base={run}"), 400)
-        self.expect(self.get(f"/diff?base={run}&id=17"), 400)
+        self.expect(self.get(f"/diff?base={run}&id=17"), 404)
+        self.expect(self.get(f"/diff?base=17&id={run}"), 404)
 
 
 class Libmtev(Originals):
@@ -218,8 +220,12 @@ class Libmtev(Originals):
     def test_sampling_is_switched_by_get(self):
         self.assertEqual(len(self.expect(self.get("/mtev/heap_profile?active=true"), 200).text.splitlines()), 1)
         self.assertIn("prof.active: true", self.get("/mtev/heap_profile").text)
-        # Anything but "true" means false, and `active` wins over `trigger_dump`.
-        self.expect(self.get("/mtev/heap_profile?trigger_dump=true&active=TRUE"), 200)
+        for wrong in ("active=", "active=NaN", "active=-1", "active=yes", "active=TRUE", "trigger_dump=yes", "activ=true"):
+            answer = self.expect(self.get(f"/mtev/heap_profile?{wrong}"), 400)
+            self.assertRegex(answer.text, r"must be one of true, false, not|there is no parameter 'activ'")
+        self.assertIn("prof.active: true", self.get("/mtev/heap_profile").text)
+        # `active` wins over `trigger_dump`.
+        self.expect(self.get("/mtev/heap_profile?trigger_dump=true&active=false"), 200)
         self.assertIn("prof.active: false", self.get("/mtev/heap_profile").text)
 
     def test_a_dump_is_the_body(self):
@@ -237,6 +243,26 @@ class Libmtev(Originals):
         self.end(self.redis_process)
         answer = self.expect(self.get("/mtev/heap_profile"), 500)
         self.assertTrue(answer.headers["Content-Type"].startswith("text/plain"))
+
+
+class UnknownTargets(Originals):
+    def test_a_target_that_does_not_exist_is_404(self):
+        for path in ("mtev/memory.json", "mtev/heap_profile", "mtev/heap_profile?active=true", "memory-profiler/state",
+                     "memory-profiler/start", "memory-profiler/stop", "memory-profiler/statistics",
+                     "memory-profiler/download/raw", "memory-profiler/download/flame?id=1", "download/raw",
+                     "memory-profiler/diff?base=1&id=2", "diff?base=1&id=2", "pprof/heap", "pprof/growth", "pprof/symbol",
+                     "pprof/cmdline", "debug/pprof/", "debug/pprof/heap", "debug/pprof/heap?seconds=1", "debug/pprof/allocs",
+                     "debug/pprof/symbol", "debug/pprof/cmdline", "metrics"):
+            answer = self.get(f"/targets/nosuch/{path}")
+            self.assertEqual((answer.status, answer.text),
+                             (404, "there is no target 'nosuch' (/targets lists them; a pid works, too)\n"), path)
+
+    def test_an_unknown_parameter_is_named(self):
+        for path in ("memory-profiler/start", "memory-profiler/stop", "memory-profiler/state", "memory-profiler/download/raw",
+                     "pprof/heap", "pprof/cmdline", "pprof/symbol", "debug/pprof/heap", "debug/pprof/", "metrics", "mtev/heap_profile"):
+            answer = self.expect(self.get(f"/{path}?duratoin=5mins"), 400)
+            self.assertIn("there is no parameter 'duratoin'", answer.text)
+        self.assertIsNone(self.get("/memory-profiler/state").json["memory_profiler"]["current_run"]["id"])
 
 
 class Gperftools(Originals):

@@ -103,6 +103,11 @@ static void refuses_values_that_make_no_sense(void **state)
 		"/debug/pprof/heap?seconds=1.5",
 		"/api/v1/profile?format=exe",
 		"/api/v1/profile?formt=json",
+		"/mtev/heap_profile?active=",
+		"/mtev/heap_profile?active=yes",
+		"/mtev/heap_profile?active=-1",
+		"/mtev/heap_profile?active=NaN",
+		"/mtev/heap_profile?trigger_dump=1",
 		"/v1/runs/5/../../status",
 	};
 	struct probe p;
@@ -111,6 +116,23 @@ static void refuses_values_that_make_no_sense(void **state)
 	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
 		if (probe(&p, METHOD_GET, wrong[i]))
 			fail_msg("accepted %s", wrong[i]);
+		if (p.err.kind == ERROR_USAGE && p.err.hint[0] == '\0')
+			fail_msg("no hint for %s", wrong[i]);
+	}
+}
+
+static void refuses_unknown_parameters_everywhere(void **state)
+{
+	struct probe p;
+	char target[512];
+
+	(void)state;
+	for (const struct route *route = routes; route->pattern != NULL; route++) {
+		snprintf(target, sizeof target, "%s?no_such_parameter=1", route->pattern);
+		if (probe(&p, route->methods & METHOD_GET ? METHOD_GET : METHOD_POST, target))
+			fail_msg("accepted %s", target);
+		assert_int_equal(p.err.kind, ERROR_USAGE);
+		assert_string_equal(p.err.message, "there is no parameter 'no_such_parameter'");
 	}
 }
 
@@ -125,8 +147,6 @@ static void takes_durations_as_the_scripts_write_them(void **state)
 	assert_int_equal(request_number(&p.request, "duration", -1), 600000);
 	assert_true(probe(&p, METHOD_GET, "/memory-profiler/start?duration=1.5hrs"));
 	assert_int_equal(request_number(&p.request, "duration", -1), 5400000);
-	/* The original ignores what it does not know. */
-	assert_true(probe(&p, METHOD_GET, "/memory-profiler/start?duration=5mins&cache=1"));
 }
 
 static void knows_what_changes_something(void **state)
@@ -136,7 +156,7 @@ static void knows_what_changes_something(void **state)
 	(void)state;
 	assert_true(probe(&p, METHOD_GET, "/memory-profiler/start"));
 	assert_true(router_is_change(&p.request));
-	assert_true(probe(&p, METHOD_GET, "/mtev/heap_profile?active=no"));
+	assert_true(probe(&p, METHOD_GET, "/mtev/heap_profile?active=false"));
 	assert_true(router_is_change(&p.request));
 	assert_true(probe(&p, METHOD_GET, "/mtev/heap_profile?trigger_dump=true"));
 	assert_false(router_is_change(&p.request));
@@ -204,6 +224,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(binds_the_parts_of_the_path),
 	cmocka_unit_test(tells_a_wrong_path_from_a_wrong_method),
 	cmocka_unit_test(refuses_values_that_make_no_sense),
+	cmocka_unit_test(refuses_unknown_parameters_everywhere),
 	cmocka_unit_test(takes_durations_as_the_scripts_write_them),
 	cmocka_unit_test(knows_what_changes_something),
 	cmocka_unit_test(every_way_to_change_something_by_post_is_marked),
