@@ -45,8 +45,16 @@ static const struct verb *const verbs[] = {
 	NULL,
 };
 
+static int refuse_argument(const char *argument)
+{
+	verb_warn("'%.60s' is one argument too many (see heapctl --help)", argument);
+	return EXIT_USAGE;
+}
+
 static int print_help(int argc, char **argv)
 {
+	if (argc > 2)
+		return refuse_argument(argv[2]);
 	if (argc < 2) {
 		verb_print_overview(stdout);
 		return EXIT_DONE;
@@ -69,7 +77,7 @@ static int finish(int exit_code)
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return exit_code;
 	if (exit_code == EXIT_DONE && !verb_output_is_closed())
-		perror("heapctl: writing the output");
+		perror("heapctl: standard output");
 	return exit_code == EXIT_DONE ? EXIT_FAILED : exit_code;
 }
 
@@ -88,6 +96,8 @@ static int dispatch(int argc, char **argv)
 	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
 		return print_help(argc - 1, argv + 1);
 	if (strcmp(name, "--version") == 0) {
+		if (argc > 2)
+			return refuse_argument(argv[2]);
 		print_version();
 		return EXIT_DONE;
 	}

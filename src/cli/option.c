@@ -3,7 +3,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -323,7 +322,7 @@ bool option_integer(const struct option_parser *parser, int64_t min, int64_t max
 
 	errno = 0;
 	const long long value = strtoll(parser->value, &rest, 10);
-	if (rest == parser->value || *rest != '\0')
+	if (rest == parser->value || *rest != '\0' || isspace((unsigned char)parser->value[0]))
 		return error_set(err, ERROR_USAGE, "--%s: '%.60s' is not a whole number",
 			parser->option->name, parser->value);
 	if (errno != 0 || value < min || value > max)
@@ -333,15 +332,20 @@ bool option_integer(const struct option_parser *parser, int64_t min, int64_t max
 	return true;
 }
 
-bool option_real(const struct option_parser *parser, double *number, struct error *err)
+bool option_real(const struct option_parser *parser, double min, double max, double *number,
+	struct error *err)
 {
 	char *rest;
 
-	errno = 0;
+	/* strtod would take blanks, hexadecimal digits, "inf" and "nan". */
 	const double value = strtod(parser->value, &rest);
-	if (rest == parser->value || *rest != '\0' || errno != 0 || isnan(value))
+	if (rest == parser->value || *rest != '\0' ||
+		parser->value[strspn(parser->value, "0123456789.eE+-")] != '\0')
 		return error_set(err, ERROR_USAGE, "--%s: '%.60s' is not a number",
 			parser->option->name, parser->value);
+	if (!(value >= min && value <= max))
+		return error_set(err, ERROR_USAGE, "--%s: %.60s is outside %g to %g",
+			parser->option->name, parser->value, min, max);
 	*number = value;
 	return true;
 }

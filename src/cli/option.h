@@ -78,10 +78,12 @@ int option_next(struct option_parser *parser);
  */
 MUST_CHECK bool option_read(struct option_parser *parser, int *id, struct error *err);
 
-/* The value of the option as a number; ERROR_USAGE when it is not one. */
+/* The value of the option as a decimal number; ERROR_USAGE when it is none, or outside the limits.
+ */
 MUST_CHECK bool option_integer(const struct option_parser *parser, int64_t min, int64_t max,
 	int64_t *number, struct error *err);
-MUST_CHECK bool option_real(const struct option_parser *parser, double *number, struct error *err);
+MUST_CHECK bool option_real(const struct option_parser *parser, double min, double max,
+	double *number, struct error *err);
 
 /* The value of the current option is wrong: says why; returns (and sets) the exit code. */
 int option_refuse(struct option_parser *parser, const char *format, ...) PRINTF_FORMAT(2, 3);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/report_options.h"
 
-#include <inttypes.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,6 +8,11 @@
 #include "base/buffer.h"
 #include "base/xalloc.h"
 #include "cli/option.h"
+
+enum {
+	GV_SCALE_MAX = 100,
+	SECONDS_MAX = 24 * 3600,
+};
 
 /* Of the options that mean more than a value in struct report_options. */
 enum {
@@ -111,14 +114,16 @@ const struct verb_option report_option_table[] = {
 		.help = "only this thread, by number or name; '*' for each on its own",
 		TEXT(filter.thread) },
 
-	{ OPTION_NODECOUNT, "nodecount", 0, "N", .help = "maximum number of boxes [80]",
-		.group = "call graph" },
-	{ OPTION_NODEFRACTION, "nodefraction", 0, "F",
-		.help = "no boxes below this share [0.005]" },
-	{ OPTION_EDGEFRACTION, "edgefraction", 0, "F",
-		.help = "no arrows below this share [0.001]" },
-	{ OPTION_MAXDEGREE, "maxdegree", 0, "N", .help = "arrows into and out of a box [8]" },
-	{ OPTION_SCALE, "scale", 0, "N", .help = "scale of gv [0]" },
+	{ OPTION_NODECOUNT, "nodecount", 0, "N", .min = 0, .max = INT32_MAX,
+		.help = "maximum number of boxes [80]", .group = "call graph" },
+	{ OPTION_NODEFRACTION, "nodefraction", 0, "F", .min = 0, .max = 1,
+		.help = "no boxes below this share, from 0 to 1 [0.005]" },
+	{ OPTION_EDGEFRACTION, "edgefraction", 0, "F", .min = 0, .max = 1,
+		.help = "no arrows below this share, from 0 to 1 [0.001]" },
+	{ OPTION_MAXDEGREE, "maxdegree", 0, "N", .min = 0, .max = INT32_MAX,
+		.help = "arrows into and out of a box [8]" },
+	{ OPTION_SCALE, "scale", 0, "N", .min = -GV_SCALE_MAX, .max = GV_SCALE_MAX,
+		.help = "scale of gv [0]" },
 	{ 0, "heapcheck", 0, NULL, .help = "set off functions that allocate themselves",
 		SWITCH(render.heapcheck) },
 
@@ -133,7 +138,7 @@ const struct verb_option report_option_table[] = {
 		.help = "find debug files by build-id, which is always done", .is_hidden = true },
 	{ 0, "debug", 0, NULL, .help = "say where the symbols of each module came from",
 		SWITCH(debug) },
-	{ OPTION_SECONDS, "seconds", 0, "N",
+	{ OPTION_SECONDS, "seconds", 0, "N", .min = 1, .max = SECONDS_MAX,
 		.help = "length of a CPU profile taken from a server [30]" },
 	{ 0, "test", 0, NULL, .help = "check the arithmetic on known figures", .is_hidden = true,
 		SWITCH(wants_test) },
@@ -146,15 +151,15 @@ const struct verb_option report_option_table[] = {
 		SWITCH(no_inlines) },
 	{ 0, "no-cache", 0, NULL, .help = "neither use nor write the symbol cache",
 		SWITCH(no_cache) },
-	{ OPTION_PID, "pid", 0, "PID",
+	{ OPTION_PID, "pid", 0, "PID", .min = 1, .max = INT32_MAX,
 		.help = "the profile is of this running process: its files are read through it" },
 	{ OPTION_BUILD_ID_DIR, "build-id-dir", 0, "DIR", .help = "look for debug files here first",
 		.complete = "@folder" },
 	{ 0, "sysroot", 0, "DIR", .help = "look for all files below this folder",
 		.complete = "@folder", TEXT(sysroot) },
 	{ OPTION_DEBUGINFOD, "debuginfod", 0, "URL", .help = "ask this server for debug files" },
-	{ OPTION_DEBUGINFOD_TIMEOUT, "debuginfod-timeout", 0, "SECONDS",
-		.help = "how long all its answers together may take [30]" },
+	{ OPTION_DEBUGINFOD_TIMEOUT, "debuginfod-timeout", 0, "SECONDS", .min = 0,
+		.max = SECONDS_MAX, .help = "how long all its answers together may take [30]" },
 
 	MORE_RENDERERS(RENDERER_ROW),
 	{ OPTION_PPROF, "pprof", 0, NULL, .help = "gzipped protobuf for go tool pprof and others" },
@@ -173,7 +178,8 @@ const struct verb_option report_option_table[] = {
 		TEXT(span_ms) },
 	{ 0, "remark", 0, "TEXT", .help = "for --pprof: a comment in it", .is_hidden = true,
 		TEXT(remark) },
-	{ OPTION_TOP, "top", 0, "N", .help = "maximum number of rows of the text report" },
+	{ OPTION_TOP, "top", 0, "N", .min = 0, .max = INT32_MAX,
+		.help = "maximum number of rows of the text report" },
 	{ OPTION_SORT, "sort", 0, "KEY", .help = "flat, cum, change or name",
 		.complete = "flat cum change name" },
 	{ OPTION_GRANULARITY, "granularity", 0, "WHAT",
@@ -327,22 +333,19 @@ static bool apply_words(struct parse *parse, int id, struct error *err)
 static bool apply_number(struct parse *parse, int id, struct error *err)
 {
 	struct render_options *const render = &parse->options->render;
+	const struct verb_option *const option = parse->parser.option;
+	const int64_t min = option->min, max = option->max;
 	int64_t number = 0;
 
 	if (id == OPTION_NODEFRACTION)
-		return option_real(&parse->parser, &render->graph.node_fraction, err);
+		return option_real(&parse->parser, (double)min, (double)max,
+			&render->graph.node_fraction, err);
 	if (id == OPTION_EDGEFRACTION)
-		return option_real(&parse->parser, &render->graph.edge_fraction, err);
-	if (!option_integer(&parse->parser, LONG_MIN, LONG_MAX, &number, err))
+		return option_real(&parse->parser, (double)min, (double)max,
+			&render->graph.edge_fraction, err);
+	if (!option_integer(&parse->parser, min, max, &number, err))
 		return false;
-	/* jeprof takes anything for its own options. */
-	if (number < 0 &&
-		(id == OPTION_TOP || id == OPTION_DEBUGINFOD_TIMEOUT || id == OPTION_PID)) {
-		return error_set(err, ERROR_USAGE,
-			"invalid value for --%s: %" PRId64 "; use a number that is not negative",
-			parse->parser.option->name, number);
-	}
-	const size_t count = number < 0 ? 0 : (size_t)number;
+	const size_t count = (size_t)number;
 	switch (id) {
 	case OPTION_NODECOUNT:
 		render->graph.node_count = count;

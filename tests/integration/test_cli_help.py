@@ -31,6 +31,8 @@ class Help(Case):
     def test_the_overview_has_every_verb(self):
         self.assertLessEqual(set(CONTROL), set(self.verbs()))
         self.heapctl(code=2)
+        for words in (("--version", "x"), ("--help", "dump", "x"), ("help", "dump", "x")):
+            self.assertIn("one argument too many", self.heapctl(*words, code=2)[1])
         self.assertIn("unknown verb 'nonsense'", self.heapctl("nonsense", code=2)[1])
         self.assertRegex(self.heapctl("--version")[0], r"^heapctl \d+\.\d+\.\d+( \([0-9a-f]{12,}(-dirty)?\))?\n$")
 
@@ -48,6 +50,33 @@ class Help(Case):
         for verb in CONTROL:
             _, said = self.heapctl(verb, "--nonsense", code=2)
             self.assertTrue(said.startswith(f"heapctl: {verb}: "), said)
+
+    def test_options_refuse_what_is_no_number_of_their_range(self):
+        """Each option that takes a number, a time or a size, of each verb."""
+        wrong = ["", "-1", "nan", "inf", "0x10", "1e999", "5x", " 5", "99999999999999999999999"]
+        kinds = r"(?:N|F|ID|PID|TIME|SIZE|BYTES|SECONDS)"
+        tried, taken = 0, []
+        for verb in self.verbs():
+            for option in sorted(set(re.findall(rf"(--[a-z-]+) {kinds}(?=\s)", self.heapctl(verb, "--help")[0]))):
+                for value in wrong:
+                    # gv takes a negative scale.
+                    if (option, value) == ("--scale", "-1"):
+                        continue
+                    done = subprocess.run([HEAPCTL, verb, f"{option}={value}", "nosuch"], env=self.environment,
+                                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+                    tried += 1
+                    if done.returncode != 2 or f"{option}: " not in done.stderr:
+                        taken.append((verb, option, value, done.returncode, done.stderr[:200]))
+        self.assertEqual(taken, [])
+        self.assertGreater(tried, 200)
+
+    def test_the_ranges_of_the_call_graph_are_named(self):
+        for option, value, limits in (("--nodecount", "-1", "0 to 2147483647"), ("--maxdegree", "-1", "0 to 2147483647"),
+                                      ("--nodefraction", "5", "0 to 1"), ("--nodefraction", "-3", "0 to 1"),
+                                      ("--edgefraction", "1.01", "0 to 1"), ("--seconds", "0", "1 to 86400")):
+            for verb in ("report", "diff"):
+                self.assertIn(f"{option}: {value} is outside {limits}",
+                              self.heapctl(verb, option, value, "nosuch", code=2)[1])
 
     def test_a_full_disk_is_no_success(self):
         with open("/dev/full", "w") as full:

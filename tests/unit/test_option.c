@@ -313,10 +313,34 @@ static void checks_numbers(void **state)
 	assert_true(option_integer(&parser, INT64_MIN, INT64_MAX, &number, &err));
 	assert_int_equal(number, -3);
 	parser.value = ".005";
-	assert_true(option_real(&parser, &real, &err));
+	assert_true(option_real(&parser, 0, 1, &real, &err));
 	assert_true(real > 0.0049 && real < 0.0051);
-	parser.value = "nan";
-	assert_false(option_real(&parser, &real, &err));
+	parser.value = "5e-3";
+	assert_true(option_real(&parser, 0, 1, &real, &err));
+	parser.value = "5";
+	assert_false(option_real(&parser, 0, 1, &real, &err));
+	assert_contains(err.message, "--nodecount: 5 is outside 0 to 1");
+}
+
+static void refuses_what_is_no_decimal_number(void **state)
+{
+	static const char *const wrong[] = { "", " 1", "1 ", "1x", "0x1", "nan", "inf", "-inf",
+		"1e", "--1" };
+	struct option_parser parser = { .option = &perl_options[3] };
+	struct error err = { 0 };
+	int64_t number = 7;
+	double real = 7;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+		parser.value = wrong[i];
+		if (option_integer(&parser, INT64_MIN, INT64_MAX, &number, &err))
+			fail_msg("accepted the whole number '%s'", wrong[i]);
+		if (option_real(&parser, -1e9, 1e9, &real, &err))
+			fail_msg("accepted the number '%s'", wrong[i]);
+	}
+	assert_int_equal(number, 7);
+	assert_true(real > 6.9 && real < 7.1);
 }
 
 struct request {
@@ -406,6 +430,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(knows_letters_as_perl_does),
 	cmocka_unit_test(says_what_is_wrong),
 	cmocka_unit_test(checks_numbers),
+	cmocka_unit_test(refuses_what_is_no_decimal_number),
 	cmocka_unit_test(stores_values_in_the_request),
 	cmocka_unit_test(leaves_the_request_where_a_value_is_wrong),
 };
