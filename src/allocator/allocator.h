@@ -5,7 +5,7 @@
  * `allocator_find` looks for jemalloc (never linked, never brought in), proves whether malloc is
  * that jemalloc's, reads once what it can do, and fills a `struct allocator`. A process without
  * jemalloc gets one as well: it names the allocator that is there, and every operation fails with
- * what that means. Tests use allocator/allocator_fake.h instead.
+ * what that means. Tests use tests/support/allocator_fake.h instead.
  *
  * Words. *Active*: allocations are being sampled (prof.active). *Enabled*: it could be switched on,
  * decided when the process started (opt.prof). *Sample interval*: 2^lg_sample bytes on average.

@@ -169,7 +169,7 @@ def upward_links(objects):
 
 
 # Other definitions of what heapctl-net has; in a binary without the others.
-ALTERNATIVES = {"cli/without_net", "allocator/allocator_fake"}
+ALTERNATIVES = {"cli/without_net"}
 # What is in the two binaries together with base, wire and unwind: names of one do not clash with those of the other.
 AGENT = {"agent", "allocator"}
 

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "allocator/allocator_fake.h"
+#include "allocator_fake.h"
 
 /* The fake allocator that allocator_find returned. */
 struct allocator_fake *allocator_stub(void);

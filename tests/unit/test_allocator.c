@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "allocator/allocator_fake.h"
+#include "allocator_fake.h"
 #include "failing_memory.h"
 #include "unit.h"
 

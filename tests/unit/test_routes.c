@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "allocator/allocator_fake.h"
+#include "allocator_fake.h"
 #include "failing_memory.h"
 #include "unit.h"
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "agent/run_store_files.h"
-#include "allocator/allocator_fake.h"
+#include "allocator_fake.h"
 #include "failing_memory.h"
 #include "unit.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "agent/settings.h"
-#include "allocator/allocator_fake.h"
+#include "allocator_fake.h"
 #include "unit.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

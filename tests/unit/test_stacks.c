@@ -4,7 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "allocator/allocator_fake.h"
+#include "allocator_fake.h"
 #include "unit.h"
 
 static const struct settings defaults;

@@ -31,7 +31,7 @@
 #include "heapctl.h"
 #endif
 #ifdef HOST_FAKE
-#include "allocator/allocator_fake.h"
+#include "allocator_fake.h"
 #include "allocator_stub.h"
 #endif
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "allocator/allocator_fake.h"
+#include "allocator_fake.h"
 
 #include <errno.h>
 #include <fcntl.h>
