@@ -4,7 +4,7 @@
 #include <sys/auxv.h>
 
 #include "allocator/allocator.h"
-#include "allocator/jemalloc_search.h"
+#include "allocator/jemalloc.h"
 #include "allocator/malloc_owner.h"
 
 #define PRELOAD_HINT                                     \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "allocator/jemalloc_search.h"
+#include "allocator/jemalloc.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
