@@ -78,7 +78,7 @@ enum {
 
 /*
  * Which thread of a process to interrupt: from /proc/PID/task/TID/status and .../syscall. The agent
- * starts an interrupted call again (agent/safe_point.h); most calls then continue exactly, and some
+ * starts an interrupted call again (agent/on_demand.h); most calls then continue exactly, and some
  * wait their full time again. Pure functions.
  */
 enum wake_rank {

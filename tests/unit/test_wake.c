@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
-#include "agent/safe_point.h"
+#include "agent/on_demand.h"
 #include "client/wake.h"
 #include "unit.h"
 

@@ -4,7 +4,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#include "agent/safe_point.h"
+#include "agent/on_demand.h"
 #include "unit.h"
 
 static const struct safe_point_hint no_hint = { .number = -1 };
