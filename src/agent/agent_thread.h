@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "agent/embedded.h"
+#include "agent/descriptor.h"
 #include "agent/log.h"
 #include "agent/service.h"
 
