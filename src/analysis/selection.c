@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "analysis/modules.h"
-#include "analysis/stack_filter.h"
+#include "analysis/filter.h"
 #include "analysis/unsample.h"
 #include "base/xalloc.h"
 

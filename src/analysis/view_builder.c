@@ -6,7 +6,7 @@
 
 #include "analysis/modules.h"
 #include "analysis/node_builder.h"
-#include "analysis/stack_filter.h"
+#include "analysis/filter.h"
 #include "analysis/unsample.h"
 #include "base/xalloc.h"
 

@@ -8,7 +8,6 @@
 #pragma once
 
 #include "analysis/filter.h"
-#include "analysis/stack_filter.h"
 #include "analysis/view.h"
 
 struct view_input {

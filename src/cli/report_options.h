@@ -9,7 +9,6 @@
 #include <stddef.h>
 
 #include "analysis/filter.h"
-#include "analysis/stack_filter.h"
 #include "analysis/view.h"
 #include "base/error.h"
 #include "cli/verb.h"

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "analysis/stack_filter.h"
+#include "analysis/filter.h"
 #include "analysis/view.h"
 #include "base/buffer.h"
 #include "client/target.h"
