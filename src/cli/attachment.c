@@ -14,7 +14,7 @@
 #include "cli/program_files.h"
 #include "client/agent_client.h"
 #include "client/attach_check.h"
-#include "client/process_state.h"
+#include "client/process.h"
 #include "inject/entry_functions.h"
 #include "inject/inject.h"
 

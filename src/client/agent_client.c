@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/xalloc.h"
-#include "client/process_state.h"
+#include "client/process.h"
 
 enum {
 	/* Taking a profile of a million stacks takes seconds, and there may be a queue. */

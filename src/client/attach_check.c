@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "base/user_name.h"
 #include "base/xalloc.h"
-#include "client/process_state.h"
+#include "client/process.h"
 #include "client/program.h"
 
 enum { PATH_BYTES = 96 };

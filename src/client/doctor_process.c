@@ -12,7 +12,7 @@
 #include "base/xalloc.h"
 #include "client/discovery.h"
 #include "client/doctor.h"
-#include "client/process_state.h"
+#include "client/process.h"
 #include "client/program.h"
 #include "client/wake.h"
 

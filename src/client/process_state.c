@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/process_state.h"
+#include "client/process.h"
 
 #include <ctype.h>
 #include <dirent.h>

@@ -14,7 +14,7 @@
 #include "base/xalloc.h"
 #include "client/agent_client.h"
 #include "client/discovery.h"
-#include "client/process_state.h"
+#include "client/process.h"
 #include "client/program.h"
 #include "client/stream.h"
 #include "client/wake.h"

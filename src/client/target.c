@@ -14,7 +14,7 @@
 #include "base/xalloc.h"
 #include "client/attach_check.h"
 #include "client/discovery.h"
-#include "client/process_state.h"
+#include "client/process.h"
 #include "client/wake.h"
 
 enum {

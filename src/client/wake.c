@@ -20,7 +20,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/xalloc.h"
-#include "client/process_state.h"
+#include "client/process.h"
 
 enum {
 	PATH_BYTES = 96,
