@@ -128,8 +128,8 @@ class Names(Case):
         self.assertGreater(len(warnings), 15)
         findings = set(re.findall(r'diagnosis_add\(\s*[^"(]*?FINDING_\w+[^"]{0,60}?"([a-z0-9-]+)"', self.sources("src/client/doctor*.c")))
         # Those that a function chooses.
-        findings |= set(re.findall(r'return [^;]*? \? "([a-z]+-[a-z]+)" : "[a-z]+-[a-z]+";', self.sources("src/client/doctor_host.c")))
-        findings |= set(re.findall(r'return [^;]*? \? "[a-z]+-[a-z]+" : "([a-z]+-[a-z]+)";', self.sources("src/client/doctor_host.c")))
+        findings |= set(re.findall(r'return [^;]*? \? "([a-z]+-[a-z]+)" : "[a-z]+-[a-z]+";', self.sources("src/client/doctor.c")))
+        findings |= set(re.findall(r'return [^;]*? \? "[a-z]+-[a-z]+" : "([a-z]+-[a-z]+)";', self.sources("src/client/doctor.c")))
         findings |= set(re.findall(r'diagnosis_add\(\s*[^"(]*?FINDING_\w+[^"]{0,60}?"([a-z0-9-]+)"', self.sources("src/cli/doctor.c", "src/cli/attachment.c")))
         self.assertGreater(len(findings), 35)
         page = text_of("docs/warnings.md")
