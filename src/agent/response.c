@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/json_writer.h"
-#include "wire/http_writer.h"
+#include "wire/http_message.h"
 
 /* The stable words of docs/protocol.md. */
 static const struct {

@@ -16,7 +16,7 @@
 #include "agent/listener.h"
 #include "agent/response.h"
 #include "agent/routes.h"
-#include "wire/http_parser.h"
+#include "wire/http_message.h"
 
 /*
  * One client: bytes are read into a request, the answer is written as fast as the client takes

@@ -14,8 +14,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "client/stream.h"
-#include "wire/http_parser.h"
-#include "wire/http_writer.h"
+#include "wire/http_message.h"
 
 /* http://host:port, or of a target behind it, http://host:port/targets/NAME. */
 struct gateway_url {

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "wire/http_parser.h"
+#include "wire/http_message.h"
 #include "wire/http_target.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "unit.h"
-#include "wire/http_writer.h"
 
 static void takes_path_and_parameters_apart(void **state)
 {
@@ -97,27 +96,6 @@ static void encodes_what_it_decodes(void **state)
 	free(copy);
 }
 
-static void writes_heads_that_nothing_can_add_lines_to(void **state)
-{
-	(void)state;
-	const struct http_field fields[] = { { "X", "a\r\nEvil: 1" }, { NULL, NULL } };
-	struct buffer out;
-	buffer_init(&out, &memory_heap);
-	http_write_response_head(&out, 409, fields, 12, false);
-	assert_string_equal(buffer_string(&out),
-		"HTTP/1.1 409 Conflict\r\nX: a  Evil: 1\r\nContent-Length: 12\r\n"
-		"Connection: close\r\n\r\n");
-	buffer_clear(&out);
-	http_write_request_head(&out, "POST", "/v1/runs/stop", "agent", NULL, 0);
-	assert_string_equal(buffer_string(&out),
-		"POST /v1/runs/stop HTTP/1.1\r\nHost: agent\r\nContent-Length: 0\r\n\r\n");
-	buffer_clear(&out);
-	http_write_request_head(&out, "GET", "/", "agent", fields, 0);
-	assert_string_equal(
-		buffer_string(&out), "GET / HTTP/1.1\r\nHost: agent\r\nX: a  Evil: 1\r\n\r\n");
-	buffer_deinit(&out);
-}
-
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(takes_path_and_parameters_apart),
 	cmocka_unit_test(skips_scheme_and_host),
@@ -125,6 +103,5 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(names_the_unknown_parameter),
 	cmocka_unit_test(says_what_to_do_about_too_many_parameters),
 	cmocka_unit_test(encodes_what_it_decodes),
-	cmocka_unit_test(writes_heads_that_nothing_can_add_lines_to),
 };
 UNIT_MAIN(tests)

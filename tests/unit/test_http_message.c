@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "wire/http_parser.h"
+#include "wire/http_message.h"
 
 #include <string.h>
 
@@ -253,6 +253,27 @@ static void survives_missing_memory(void **state)
 	}
 }
 
+static void writes_heads_that_nothing_can_add_lines_to(void **state)
+{
+	(void)state;
+	const struct http_field fields[] = { { "X", "a\r\nEvil: 1" }, { NULL, NULL } };
+	struct buffer out;
+	buffer_init(&out, &memory_heap);
+	http_write_response_head(&out, 409, fields, 12, false);
+	assert_string_equal(buffer_string(&out),
+		"HTTP/1.1 409 Conflict\r\nX: a  Evil: 1\r\nContent-Length: 12\r\n"
+		"Connection: close\r\n\r\n");
+	buffer_clear(&out);
+	http_write_request_head(&out, "POST", "/v1/runs/stop", "agent", NULL, 0);
+	assert_string_equal(buffer_string(&out),
+		"POST /v1/runs/stop HTTP/1.1\r\nHost: agent\r\nContent-Length: 0\r\n\r\n");
+	buffer_clear(&out);
+	http_write_request_head(&out, "GET", "/", "agent", fields, 0);
+	assert_string_equal(
+		buffer_string(&out), "GET / HTTP/1.1\r\nHost: agent\r\nX: a  Evil: 1\r\n\r\n");
+	buffer_deinit(&out);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(reads_a_request),
 	cmocka_unit_test(reads_two_requests_from_one_buffer),
@@ -265,5 +286,6 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_connection_that_ends_between_messages_is_no_failure),
 	cmocka_unit_test(finds_words_in_lists),
 	cmocka_unit_test(survives_missing_memory),
+	cmocka_unit_test(writes_heads_that_nothing_can_add_lines_to),
 };
 UNIT_MAIN(tests)

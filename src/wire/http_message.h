@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The subset of HTTP/1.1 (RFC 9112) that heapctl speaks: bytes in, events out, no I/O. One parser
- * reads one direction of one connection; the agent's reads requests, the client's responses.
+ * The subset of HTTP/1.1 (RFC 9112) that heapctl speaks: messages are read as bytes in and events
+ * out, and their heads written into a buffer; no I/O. One parser reads one direction of one
+ * connection; the agent's reads requests, the client's responses.
  *
  *	while ((event = http_parser_feed(&parser, &data, &size, &body, &err)) != HTTP_MORE) ...
  *
@@ -114,3 +115,30 @@ const char *http_parser_header(const struct http_parser *parser, const char *nam
 
 /* Whether a comma-separated list such as Connection's has that word, any case. */
 bool http_list_has(const char *list, const char *word);
+
+/*
+ * Writes the heads of requests and responses into a buffer; the caller sends it and then the
+ * body. A field's value that holds control characters is written with spaces in their places, so
+ * that nothing from outside can add a line.
+ */
+struct http_field {
+	const char *name;
+	const char *value;
+};
+
+/* "OK", "Not Found"; "Unknown" for a number that has no name here. */
+const char *http_reason(int status);
+
+/*
+ * A whole request head: `target` must be encoded already (http_append_encoded). `fields` ends
+ * with a NULL name and may be NULL. Content-Length is written for POST and PUT, or with a body.
+ */
+void http_write_request_head(struct buffer *out, const char *method, const char *target,
+	const char *host, const struct http_field *fields, uint64_t body_bytes);
+
+/*
+ * A whole response head with Date left out, Content-Length, and `Connection: close` unless
+ * `keep_alive`.
+ */
+void http_write_response_head(struct buffer *out, int status, const struct http_field *fields,
+	uint64_t body_bytes, bool keep_alive);
