@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits on reading files that others made, beyond the readers' own budgets (symbol/work_budget.h,
+ * Limits on reading files that others made, beyond the readers' own budgets (symbol/work.h,
  * profile/profile_read.h): a damaged or hostile file ends the command with a message instead of
  * hanging the terminal or using up the machine's memory. The gateway's worker has limits of its own
  * (cli/render_worker.c).

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/xalloc.h"
-#include "symbol/parallel.h"
 #include "symbol/symbol_table.h"
 
 struct sink {

@@ -18,7 +18,7 @@
 #include "base/xalloc.h"
 #include "base/hash_index.h"
 #include "base/string_pool.h"
-#include "symbol/work_budget.h"
+#include "symbol/work.h"
 
 enum {
 	DEMANGLE_MAX_NAME_BYTES = 32 << 10,

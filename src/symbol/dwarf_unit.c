@@ -8,7 +8,6 @@
 #include "base/search.h"
 #include "base/xalloc.h"
 #include "symbol/dwarf_constants.h"
-#include "symbol/parallel.h"
 
 /* A table of abbreviations is compiled, and kept in several times its size. */
 static const uint64_t WORK_PER_ABBREV_BYTE = 4;

@@ -21,7 +21,7 @@
 #include "base/cursor.h"
 #include "symbol/dwarf_abbrev.h"
 #include "symbol/elf_image.h"
-#include "symbol/work_budget.h"
+#include "symbol/work.h"
 
 enum dwarf_section {
 	DWARF_INFO,

@@ -18,7 +18,7 @@
 #include "base/buffer.h"
 #include "symbol/elf_image.h"
 #include "symbol/symbol.h"
-#include "symbol/work_budget.h"
+#include "symbol/work.h"
 
 struct debuginfod;
 

@@ -11,7 +11,7 @@
 #include "symbol/debuginfod.h"
 #include "symbol/symbol_table.h"
 #include "symbol/module.h"
-#include "symbol/parallel.h"
+#include "symbol/work.h"
 
 struct symbolizer {
 	struct symbolizer_options options;

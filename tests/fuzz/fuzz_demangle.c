@@ -7,7 +7,7 @@
 
 #include "base/xalloc.h"
 #include "symbol/demangle.h"
-#include "symbol/parallel.h"
+#include "symbol/work.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,4 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The work of finding symbols: how it is spread over threads, and what limits it. */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	PARALLEL_STACK_BYTES = 64 << 20, /* of each thread: demangling recurses deeply */
+};
+
+typedef void parallel_work(void *context, size_t index);
+
+/*
+ * Independent pieces of work on several threads. Pieces are started in order, one at a time, so put
+ * the big ones first; results must not depend on the thread.
+ *
+ * Calls work(context, i) for every i below count and returns when all are done. At most `threads`
+ * run at once (0: as many as there are processors). Even a single piece runs on a thread of its
+ * own.
+ */
+void parallel_run(size_t count, unsigned threads, parallel_work *work, void *context);
+
 /*
  * Limits the work that the files of a module may cause. Files are input, and a small one can be
  * made so that reading it takes forever: lists that all units share, texts that all frames share.
@@ -9,12 +33,6 @@
  *
  * A unit of work is about what it takes to read a byte of a line program. Any thread.
  */
-#pragma once
-
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-
 struct work_budget {
 	atomic_ullong limit;
 	atomic_ullong used;	    /* may exceed the limit: refused work is counted, too */
