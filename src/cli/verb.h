@@ -130,7 +130,7 @@ void verb_print_overview(FILE *out);
 
 /*
  * Each verb is defined in the file of its name; those that belong together share one: activate and
- * deactivate (activate.c), start and stop (start.c), report and diff (report.c).
+ * deactivate (activate.c), start, stop and runs (runs.c), report and diff (report.c).
  */
 extern const struct verb verb_account;
 extern const struct verb verb_activate;
