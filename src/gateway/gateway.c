@@ -3,9 +3,13 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/xalloc.h"
+#include "client/agent_client.h"
 
 bool gateway_wait(const struct gateway *gateway, const struct request *request, int64_t duration_ms)
 {
@@ -88,4 +92,100 @@ bool thread_start(pthread_t *thread, size_t stack_bytes, void *(*work)(void *con
 	const int failed = pthread_create(thread, &attributes, work, context);
 	pthread_attr_destroy(&attributes);
 	return failed == 0 || error_system(err, failed, "starting %s", purpose);
+}
+
+enum {
+	THREADS_MAX = 16,
+	ALL_THREADS_MAX = 128, /* of all polls at a time: many requests may poll at once */
+	THREAD_STACK_BYTES = 512 * 1024,
+};
+
+struct poll_job {
+	struct target_poll *poll;
+	const struct target_poll *earlier; /* NULL: none */
+	const char *path;
+	size_t next; /* changed atomically */
+};
+
+static void poll_target(struct poll_result *item, const char *path)
+{
+	struct backend_answer answer;
+	json_error_t problem;
+
+	if (!backend_get(item->backend, path, TARGET_POLL_LIMIT_MS, &answer, &item->err))
+		return;
+	item->milliseconds = answer.milliseconds;
+	item->value = agent_json_parse(answer.body->data, answer.body->size, 0, &problem);
+	if (item->value == NULL)
+		error_set(&item->err, ERROR_INPUT, "%s gave an answer that is no JSON: %s",
+			item->backend->target.label, problem.text);
+	blob_drop(answer.body);
+}
+
+static void *work(void *context)
+{
+	struct poll_job *const job = context;
+
+	for (;;) {
+		const size_t i = __atomic_fetch_add(&job->next, 1, __ATOMIC_RELAXED);
+		if (i >= job->poll->count)
+			return NULL;
+		struct poll_result *const item = &job->poll->items[i];
+		if (job->earlier != NULL && job->earlier->items[i].value == NULL)
+			item->err = job->earlier->items[i].err;
+		else
+			poll_target(item, job->path);
+	}
+}
+
+static unsigned all_threads;
+
+static bool start_thread(struct poll_job *job, const pthread_attr_t *attributes, pthread_t *thread)
+{
+	if (__atomic_add_fetch(&all_threads, 1, __ATOMIC_RELAXED) <= ALL_THREADS_MAX &&
+		pthread_create(thread, attributes, work, job) == 0)
+		return true;
+	__atomic_sub_fetch(&all_threads, 1, __ATOMIC_RELAXED);
+	return false;
+}
+
+static void work_together(struct poll_job *job)
+{
+	const size_t wanted = job->poll->count < THREADS_MAX ? job->poll->count : THREADS_MAX;
+	pthread_t threads[THREADS_MAX];
+	pthread_attr_t attributes;
+	size_t count = 0;
+
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, THREAD_STACK_BYTES);
+	/* This thread works, too, alone when no other can be started. */
+	while (count + 1 < wanted && start_thread(job, &attributes, &threads[count]))
+		count++;
+	pthread_attr_destroy(&attributes);
+	work(job);
+	for (size_t i = 0; i < count; i++)
+		pthread_join(threads[i], NULL);
+	__atomic_sub_fetch(&all_threads, (unsigned)count, __ATOMIC_RELAXED);
+}
+
+void target_poll_run(struct target_poll *poll, const struct backend_list *list, const char *path,
+	const struct target_poll *earlier)
+{
+	struct poll_job job = { .poll = poll, .earlier = earlier, .path = path };
+
+	*poll = (struct target_poll){
+		.items = xcalloc(list->count, sizeof *poll->items),
+		.count = list->count,
+	};
+	for (size_t i = 0; i < list->count; i++)
+		poll->items[i].backend = list->items[i];
+	work_together(&job);
+}
+
+void target_poll_deinit(struct target_poll *poll)
+{
+	for (size_t i = 0; i < poll->count; i++)
+		json_decref(poll->items[i].value);
+	free(poll->items);
+	*poll = (struct target_poll){ 0 };
 }

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <jansson.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -89,3 +90,29 @@ MUST_CHECK bool gateway_find_name(struct gateway *gateway, const struct request 
  */
 MUST_CHECK bool thread_start(pthread_t *thread, size_t stack_bytes, void *(*work)(void *context),
 	void *context, const char *purpose, struct error *err);
+
+/*
+ * Asks many targets the same question at once: those that hang delay the others by one time limit.
+ */
+enum { TARGET_POLL_LIMIT_MS = 2000 };
+
+struct poll_result {
+	struct backend *backend; /* borrowed from the list */
+	json_t *value;		 /* NULL when the target did not answer: see err */
+	struct error err;
+	double milliseconds; /* how long the answer took */
+};
+
+struct target_poll {
+	struct poll_result *items; /* as in the list */
+	size_t count;
+};
+
+/*
+ * GET of `path` from each target of the list. A target that did not answer in the `earlier` poll
+ * of the same list (NULL: there is none) is not asked again: it would take the time limit once
+ * more. Release with target_poll_deinit, before the list.
+ */
+void target_poll_run(struct target_poll *poll, const struct backend_list *list, const char *path,
+	const struct target_poll *earlier);
+void target_poll_deinit(struct target_poll *poll);

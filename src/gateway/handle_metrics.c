@@ -13,7 +13,7 @@
 #include "base/xalloc.h"
 #include "client/agent_client.h"
 #include "gateway/handlers.h"
-#include "gateway/target_poll.h"
+#include "gateway/gateway.h"
 #include "gateway/watch_manager.h"
 
 /*

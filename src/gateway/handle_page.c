@@ -16,7 +16,7 @@
 #include "client/agent_client.h"
 #include "gateway/handlers.h"
 #include "gateway/profile_render.h"
-#include "gateway/target_poll.h"
+#include "gateway/gateway.h"
 #include "gateway/web_assets.h"
 #include "render/assets.h"
 #include "wire/http_target.h"
