@@ -432,11 +432,11 @@ static void find_onset_below_swings(const struct growth_data *folded, struct gro
 	shape->onset_hours = folded->points[best].hours;
 	shape->onset_low = shape->onset_high = shape->onset_hours;
 	for (size_t at = 0; at < folded->count; at++) {
-		const double hours = folded->points[at].hours;
 		if (half_count * log(rests[at] / min) > in_interval)
 			continue;
-		shape->onset_low = fmin(shape->onset_low, hours);
-		shape->onset_high = fmax(shape->onset_high, hours);
+		const struct growth_moment moment = growth_data_moment(folded, at, at);
+		shape->onset_low = fmin(shape->onset_low, moment.low);
+		shape->onset_high = fmax(shape->onset_high, moment.high);
 	}
 }
 

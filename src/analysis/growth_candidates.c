@@ -22,7 +22,6 @@ struct candidate_search {
 	double log_prior;	      /* of the noise */
 	double log_count;	      /* of points */
 	struct shape_candidate *best; /* by shape, those with growth and steps by the growth's */
-	double *onset_scores;	      /* by point */
 };
 
 static double score_of(const struct candidate_search *search, double left, double price)
@@ -141,8 +140,6 @@ static void try_growth(const struct candidate_search *search, const struct basis
 		candidate.score = score_of(search,
 			left - basis_explained(basis, &basis->hinges[at], &candidate.slope),
 			price + moment_price);
-		if (candidate.slope > 0 ? !candidate.steps_down : !candidate.steps_up)
-			search->onset_scores[at] = fmax(search->onset_scores[at], candidate.score);
 		keep_if_best(search, &candidate);
 		/* A step to the line that follows: they share the moment. */
 		if (steps->step_count != 0 || !is_clear_of_steps(steps, at))
@@ -438,19 +435,16 @@ static bool search_make(const struct growth_data *series, size_t at, double rise
 }
 
 void candidates_find(const struct growth_data *series, double rise, double period,
-	struct shape_candidate best[SHAPES], double onset_scores[GROWTH_POINTS])
+	struct shape_candidate best[SHAPES])
 {
 	for (size_t i = 0; i < SHAPES; i++)
 		best[i].score = -INFINITY;
-	for (size_t i = 0; i < GROWTH_POINTS; i++)
-		onset_scores[i] = -INFINITY;
 	for (size_t i = 0; i < sizeof noises / sizeof noises[0]; i++) {
 		struct candidate_search search;
 		struct basis basis;
 		if (!search_make(series, i, rise, period, &basis, &search))
 			continue;
 		search.best = best;
-		search.onset_scores = onset_scores;
 		const bool has_steps = try_steps(&search);
 		if (has_steps)
 			try_adjacent_steps(&search);
@@ -481,10 +475,11 @@ static void try_ends(const struct candidate_search *search, bool falls, struct s
 	for (size_t first = 0; first < series->count; first++) {
 		if (!may_begin(series, first) || (products.gains[first] < 0) != falls)
 			continue;
-		ends->goes_on_score = fmax(ends->goes_on_score,
+		ends->goes_on_scores[first] = fmax(ends->goes_on_scores[first],
 			score_of(search,
 				left - basis_explained(basis, growth_from(basis, first), NULL),
 				first == 0 ? moment_price : moment_price + 1));
+		ends->goes_on_score = fmax(ends->goes_on_score, ends->goes_on_scores[first]);
 		for (size_t end = first + 1; end < series->count; end++) {
 			if (!growth_data_may_bend(series, end) ||
 				!rise_between(search, &products, left, first, end, &candidate) ||
@@ -508,7 +503,7 @@ void candidates_find_ends(const struct growth_data *series, double rise,
 
 	*ret = (struct shape_ends){ .best.score = -INFINITY, .goes_on_score = -INFINITY };
 	for (size_t i = 0; i < GROWTH_POINTS; i++)
-		ret->scores[i] = ret->onset_scores[i] = -INFINITY;
+		ret->scores[i] = ret->onset_scores[i] = ret->goes_on_scores[i] = -INFINITY;
 	for (size_t i = 0; i < sizeof noises / sizeof noises[0]; i++) {
 		struct candidate_search search;
 		struct basis basis;

@@ -36,11 +36,10 @@ struct shape_candidate {
 /*
  * The best of each shape; SHAPE_SAW is what grows beside steps that take it back. Those that grow
  * beside steps are lines and hinges. `rise` is that of the line, over the longest run; waves take
- * part for a period above 0. Of the scores of hinges the best for each point are kept, or
- * -INFINITY.
+ * part for a period above 0.
  */
 void candidates_find(const struct growth_data *series, double rise, double period,
-	struct shape_candidate best[SHAPES], double onset_scores[GROWTH_POINTS]);
+	struct shape_candidate best[SHAPES]);
 
 /* Growth that ends, and a level after it of two intervals at least. */
 struct shape_ends {
@@ -48,9 +47,10 @@ struct shape_ends {
 	struct shape_candidate best;	    /* of those with an end; not an onset at point 0 */
 	double scores[GROWTH_POINTS];	    /* of the best that ends at this point, or -INFINITY */
 	double onset_scores[GROWTH_POINTS]; /* of the best that ends and begins there */
-	double goes_on_score; /* without an end; as much as the others paid for theirs */
+	double goes_on_scores[GROWTH_POINTS]; /* without an end, of what begins there */
+	double goes_on_score; /* the best; it pays as much as the others for their ends */
 };
 
-/* The same growth with an end, and beside the same steps; its onset may be another one. */
+/* The same growth beside the same steps, with an end and without; its onset may be another one. */
 void candidates_find_ends(const struct growth_data *series, double rise,
 	const struct shape_candidate *growth, struct shape_ends *ret);

@@ -493,6 +493,12 @@ bool growth_data_fold(const struct growth_data *series, double period_hours, boo
 	return measure_times(ret) && ret->count >= ret->level_count + 2;
 }
 
+struct growth_moment growth_data_moment(const struct growth_data *series, size_t first, size_t last)
+{
+	return (struct growth_moment){ series->points[first > 0 ? first - 1 : 0].hours,
+		series->points[last + 1 < series->count ? last + 1 : last].hours };
+}
+
 size_t growth_data_run_end(const struct growth_data *series, size_t at)
 {
 	while (at + 1 < series->count && series->points[at + 1].run == series->points[at].run)

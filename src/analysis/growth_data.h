@@ -83,6 +83,16 @@ bool growth_data_split(struct growth_data *series, const size_t *steps, size_t s
 bool growth_data_fold(const struct growth_data *series, double period_hours, bool by_phase,
 	struct growth_data *ret);
 
+/*
+ * Of a moment that one of the points from `first` to `last` fits best: it may be as early as the
+ * point before them, and as late as the one after.
+ */
+struct growth_moment {
+	double low, high; /* hours */
+};
+struct growth_moment growth_data_moment(
+	const struct growth_data *series, size_t first, size_t last);
+
 /* Of the points, by what levels and the growth leave. */
 double growth_data_residual_variance(const struct growth_data *series);
 

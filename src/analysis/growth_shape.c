@@ -191,16 +191,16 @@ static void describe_steps(const struct growth_data *series,
 }
 
 /* 95% of the weight of all moments. */
-static void describe_onset(const struct growth_data *series, const struct shape_candidate *hinge,
+static void describe_onset(const struct growth_data *series, size_t onset,
 	const double scores[GROWTH_POINTS], struct growth_shape *shape)
 {
 	double weights[GROWTH_POINTS], sum = 0, passed = 0;
 	size_t low = 0, high = 0;
 
 	shape->has_onset = true;
-	shape->onset_hours = series->points[hinge->onset].hours;
+	shape->onset_hours = series->points[onset].hours;
 	for (size_t i = 0; i < series->count; i++) {
-		weights[i] = exp(fmin(scores[i] - hinge->score, 0));
+		weights[i] = exp(fmin(scores[i] - scores[onset], 0));
 		sum += weights[i];
 	}
 	for (size_t i = 0; i < series->count; i++) {
@@ -210,8 +210,10 @@ static void describe_onset(const struct growth_data *series, const struct shape_
 			high = i;
 		passed += weights[i];
 	}
-	shape->onset_low = fmin(series->points[low].hours, shape->onset_hours);
-	shape->onset_high = fmax(series->points[high].hours, shape->onset_hours);
+	const struct growth_moment moment =
+		growth_data_moment(series, low < onset ? low : onset, high > onset ? high : onset);
+	shape->onset_low = moment.low;
+	shape->onset_high = moment.high;
 }
 
 bool growth_step_is_of_onset(
@@ -292,39 +294,65 @@ static void remove_step(struct shape_candidate *candidate, size_t before)
 }
 
 /*
- * A step against the growth where the values do not fall (or rise): growth only paused, or ended,
- * in that interval.
+ * Whether the points beside a step move by less than half of it, beyond what noise does to a level,
+ * or it takes more than was there. Growth that pauses, ended or began later looks like a step
+ * against it.
  */
-static bool is_pause(
-	const struct growth_data *series, const struct shape_step *step, double growth_rate)
+static bool is_step_contradicted(const struct growth_data *series, const struct shape_step *step)
 {
-	const double change =
-		series->points[step->before + 1].value - series->points[step->before].value;
+	const double standard_errors = 2;
+	const double before = series->points[step->before].value,
+		     after = series->points[step->before + 1].value;
+	const double noise =
+		standard_errors *
+		sqrt(series->object_weight * fmax(before + after, 0) + series->min_variance);
+	const double size = fabs(step->step.size);
+	const double there = step->step.size > 0 ? after - before : before - after;
 
-	return step->step.size * growth_rate < 0 && change * growth_rate >= 0;
+	return there < size / 2 - noise || (step->step.size < 0 && size > before + noise);
+}
+
+/*
+ * A step between the onset and the next point that takes back most of the growth between them only
+ * shows that growth began shortly before the next point: a line from there on, after a step of what
+ * had grown until then, is the same.
+ */
+static bool begins_after_step(const struct growth_data *series, size_t onset,
+	const struct shape_step *step, double growth_rate)
+{
+	const double most = 0.5;
+	const double grown = growth_rate * step->step.lasted_hours;
+
+	return step->before == onset && growth_data_may_bend(series, onset + 1) &&
+	       step->step.size / grown < -most;
 }
 
 /*
  * The noise that suits growth best may be one that what grows cannot have. The steps that it needs
  * are removed, the least clear one first; but those by which growth began between two points.
+ * Whether there were any.
  */
-static void remove_unclear_steps(const struct growth_data *series, struct shape_candidate *growth)
+static bool remove_unclear_steps(const struct growth_data *series, struct shape_candidate *growth)
 {
 	struct growth_shape shape = { .has_onset = growth->shape == SHAPE_HINGE };
+	bool has_removed = false;
 
-	if (shape.has_onset)
-		shape.onset_hours = series->points[growth->onset].hours;
 	while (growth->step_count > 0) {
-		const double onset_hours = shape.has_onset ? shape.onset_hours : -INFINITY;
 		double min = 1;
 		size_t unclear = series->count;
+		bool is_moved = false;
+		if (shape.has_onset)
+			shape.onset_hours = series->points[growth->onset].hours;
 		describe_steps(series, growth, &shape);
-		const struct growth_beside beside = fit_beside(series, onset_hours, &shape);
-		for (size_t i = 0; i < shape.step_count; i++) {
+		const struct growth_beside beside =
+			fit_beside(series, shape.has_onset ? shape.onset_hours : -INFINITY, &shape);
+		for (size_t i = 0; i < shape.step_count && !is_moved; i++) {
 			struct shape_step *const step = &shape.steps[i];
 			step->step.size -= beside.rate * step->growth_hours;
+			is_moved = shape.has_onset &&
+				   begins_after_step(series, growth->onset, step, beside.rate);
 			const double clearness =
-				is_pause(series, step, beside.rate)
+				is_step_contradicted(series, step)
 					? 0
 					: step_clearness(series, &shape, i, &beside);
 			const bool is_of_onset =
@@ -336,17 +364,33 @@ static void remove_unclear_steps(const struct growth_data *series, struct shape_
 				unclear = step->before;
 			}
 		}
+		if (is_moved) {
+			growth->onset++;
+			continue;
+		}
 		if (unclear == series->count)
-			return;
+			break;
 		remove_step(growth, unclear);
+		has_removed = true;
 	}
+	return has_removed;
+}
+
+/* Beside the steps that are left growth may begin elsewhere than beside all of them. */
+static size_t best_onset(const struct growth_data *series, const double scores[GROWTH_POINTS])
+{
+	size_t best = 1;
+
+	for (size_t i = 2; i < series->count; i++)
+		best = scores[i] > scores[best] ? i : best;
+	return best;
 }
 
 static const double in_interval = 1.92; /* half of the 95% point of chi-squared */
 
 /* Since when, and until when: growth that continues ends at the last point. */
 static void describe_growth(const struct growth_data *series, const struct shape_candidate *growth,
-	double rise, const double onset_scores[GROWTH_POINTS], struct growth_shape *shape)
+	double rise, bool may_begin_elsewhere, struct growth_shape *shape)
 {
 	const double last = series->points[series->count - 1].hours;
 	struct shape_ends ends;
@@ -364,9 +408,10 @@ static void describe_growth(const struct growth_data *series, const struct shape
 	for (size_t i = 0; i < series->count; i++) {
 		if (ends.scores[i] <= max - in_interval)
 			continue;
+		const struct growth_moment moment = growth_data_moment(series, i, i);
 		shape->goes_on = false;
-		shape->end_low = fmin(shape->end_low, series->points[i].hours);
-		shape->end_high = fmax(shape->end_high, series->points[i].hours);
+		shape->end_low = fmin(shape->end_low, moment.low);
+		shape->end_high = fmax(shape->end_high, moment.high);
 	}
 	/* Nothing has changed since. */
 	const struct growth_data_point *const before_last = &series->points[series->count - 2];
@@ -375,9 +420,12 @@ static void describe_growth(const struct growth_data *series, const struct shape
 		shape->end_low = before_last->hours;
 	}
 	if (ends.is_found && ends.best.onset != 0)
-		describe_onset(series, &ends.best, ends.onset_scores, shape);
+		describe_onset(series, ends.best.onset, ends.onset_scores, shape);
 	else if (!ends.is_found && growth->shape == SHAPE_HINGE)
-		describe_onset(series, growth, onset_scores, shape);
+		describe_onset(series,
+			may_begin_elsewhere ? best_onset(series, ends.goes_on_scores)
+					    : growth->onset,
+			ends.goes_on_scores, shape);
 	if (shape->has_onset)
 		shape->end_low = fmax(shape->end_low, shape->onset_hours);
 }
@@ -414,19 +462,6 @@ static double share_after_rise(
 	return fabs(more) > standard_errors * noise && fabs(more) > min_share * fabs(size)
 		       ? more / size
 		       : 0;
-}
-
-/* Whether a series goes the other way where it should step, beyond what noise does to a level. */
-static bool is_step_contradicted(const struct growth_data *series, const struct shape_step *step)
-{
-	const double standard_errors = 2;
-	const double before = series->points[step->before].value,
-		     after = series->points[step->before + 1].value;
-	const double noise =
-		sqrt(series->object_weight * fmax(before + after, 0) + series->min_variance);
-	const double there = step->step.size > 0 ? after - before : before - after;
-
-	return there < fabs(step->step.size) / 2 - standard_errors * noise;
 }
 
 /*
@@ -490,7 +525,6 @@ struct growth_shape growth_shape_of(const struct growth_data *series)
 	const double few_points = 12 / (double)series->count;
 	const struct flattened flat = flatten(series);
 	struct shape_candidate best[SHAPES] = { 0 };
-	double onset_scores[GROWTH_POINTS];
 	struct growth_shape swings = { 0 }, shape = { 0 };
 
 	if (series->count < 4)
@@ -498,7 +532,7 @@ struct growth_shape growth_shape_of(const struct growth_data *series)
 	find_wave(series, &flat, &swings);
 	if (swings.period_hours == 0 && is_quiet(series))
 		return shape;
-	candidates_find(series, flat.rise, swings.period_hours, best, onset_scores);
+	candidates_find(series, flat.rise, swings.period_hours, best);
 	/* A rise that is reported to end earlier than it did does not count. */
 	const bool is_rise = best[SHAPE_RISE].score > best[SHAPE_STEPS].score &&
 			     best[SHAPE_RISE].score > best[SHAPE_ENDED].score - clearly;
@@ -526,9 +560,9 @@ struct growth_shape growth_shape_of(const struct growth_data *series)
 	}
 	if (growth->score < best[SHAPE_LEVEL].score)
 		return shape;
-	remove_unclear_steps(series, growth);
+	const bool has_removed = remove_unclear_steps(series, growth);
 	shape.grows_beside_steps = growth->step_count > 0;
-	describe_growth(series, growth, flat.rise, onset_scores, &shape);
+	describe_growth(series, growth, flat.rise, has_removed, &shape);
 	describe_steps(series, growth, &shape);
 	return shape;
 }

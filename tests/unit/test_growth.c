@@ -1282,7 +1282,78 @@ static void one_large_object_since_a_restart_is_a_step(void **state)
 	assert_true(growth.steps[0].is_restart);
 }
 
+/* What comes and goes, and in the last intervals so much more in each that it is growth. */
+static struct growth simulate_late_growth(size_t rounds, double rate)
+{
+	struct growth_point points[300];
+	struct growth growth = { 0 };
+	unsigned leaked = 0;
+
+	for (size_t i = 0; i < rounds; i++) {
+		leaked += i + 2 >= rounds ? poisson(rate) : 0;
+		const double value = poisson(90) + leaked;
+		points[i] = (struct growth_point){ (double)i, value, value, 0 };
+	}
+	assert_true(growth_fit(points, rounds, NULL, &growth));
+	return growth;
+}
+
+static void no_step_takes_more_than_was_there(void **state)
+{
+	(void)state;
+	static const size_t rounds[] = { 8, 100, 300 };
+
+	random_state = 59;
+	for (size_t i = 0; i < sizeof rounds / sizeof rounds[0]; i++) {
+		for (int trial = 0; trial < TRIALS / 2; trial++) {
+			const struct growth growth = simulate_late_growth(rounds[i], 200);
+			struct growth_step own[GROWTH_MAX_STEPS];
+			const size_t count = growth_own_steps(&growth, own);
+			for (size_t j = 0; j < count; j++) {
+				if (own[j].size < -60)
+					fail_msg("%zu points, trial %d: a step of %.0f", rounds[i],
+						trial, own[j].size);
+			}
+		}
+	}
+}
+
+static void growth_that_began_a_point_later_has_no_step_against_it(void **state)
+{
+	(void)state;
+	static const double values[] = { 87, 87, 100, 82, 102, 75, 273, 501 };
+	struct growth_point points[8];
+	struct growth growth;
+
+	for (size_t i = 0; i < 8; i++)
+		points[i] = (struct growth_point){ (double)i, values[i], values[i], 0 };
+	struct growth_step own[GROWTH_MAX_STEPS];
+	assert_true(growth_fit(points, 8, NULL, &growth));
+	assert_int_equal(growth_own_steps(&growth, own), 0);
+	assert_true(growth.has_onset && growth.onset_hours == 5);
+}
+
+static void holds_the_truth_of_an_onset(void **state)
+{
+	(void)state;
+	random_state = 60;
+	for (size_t rounds = 8; rounds <= 32; rounds *= 2) {
+		unsigned held = 0;
+		for (int i = 0; i < TRIALS; i++) {
+			const double onset = (0.25 + 0.45 * chance()) * (double)(rounds - 1);
+			const struct growth growth = fit_onset(64, rounds, onset, 24);
+			assert_true(growth.has_onset && growth.onset_high >= growth.onset_low + 1);
+			held += growth.onset_low <= onset && onset <= growth.onset_high;
+		}
+		if (held < 0.93 * TRIALS)
+			fail_msg("%zu points: %u of %d", rounds, held, TRIALS);
+	}
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(holds_the_truth_of_an_onset),
+	cmocka_unit_test(no_step_takes_more_than_was_there),
+	cmocka_unit_test(growth_that_began_a_point_later_has_no_step_against_it),
 	cmocka_unit_test(a_leak_has_no_steps_by_chance),
 	cmocka_unit_test(a_leak_beside_traffic_has_no_steps_by_chance),
 	cmocka_unit_test(many_profiles_do_not_hide_a_leak_behind_a_step),
