@@ -62,14 +62,32 @@ static double wave_square_sum(const struct growth_data *series, const struct fla
 	return a * yc + b * ys;
 }
 
-static bool has_fall(const struct growth_data *series)
+/* Falls between rises (or the reverse, by the sign), clearly beyond what noise does to a level. */
+static size_t count_falls(const struct growth_data *series, double sign, double min_height)
 {
-	for (size_t i = 1; i < series->count; i++) {
-		if (series->points[i].run == series->points[i - 1].run &&
-			series->points[i].value < series->points[i - 1].value)
-			return true;
+	const double standard_errors = 2;
+	size_t falls = 0;
+
+	for (size_t r = 0; r < series->run_count; r++) {
+		const struct growth_data_run *const run = &series->runs[r];
+		double extreme = series->points[run->first].value; /* since it last turned */
+		bool falls_now = false;
+		for (size_t i = run->first + 1; i < run->end; i++) {
+			const double value = series->points[i].value;
+			const double noise = standard_errors *
+					     sqrt(series->object_weight * fmax(value + extreme, 0) /
+						     (double)series->block);
+			const double way = sign * (value - extreme) * (falls_now ? -1 : 1);
+			if (way >= 0) {
+				extreme = value;
+			} else if (-way > fmax(min_height, noise)) {
+				falls_now = !falls_now;
+				falls += falls_now;
+				extreme = value;
+			}
+		}
 	}
-	return false;
+	return falls;
 }
 
 static const double min_period_error = 0.35; /* in steps */
@@ -99,8 +117,10 @@ static void find_wave(
 	}
 	if (best < 0.5 * flat->square_sum)
 		return;
-	/* Two steps beside growth look like two waves. */
-	if (span / best_period < 3 && !has_fall(series))
+	/* A row of steps looks like growth with as many waves, but never falls. */
+	const size_t min_falls = (size_t)round(span / best_period) - 1;
+	const bool outgrows = fabs(flat->rise) > 2 * best_amplitude;
+	if (outgrows && count_falls(series, flat->rise < 0 ? -1 : 1, best_amplitude) < min_falls)
 		return;
 	/* A few waves determine a period badly, and whole steps are likelier. */
 	const double whole_steps = round(best_period / step) * step;

@@ -1350,7 +1350,43 @@ static void holds_the_truth_of_an_onset(void **state)
 	}
 }
 
+static struct growth fit_values(const double *values, size_t count)
+{
+	struct growth_point points[64];
+	struct growth growth = { 0 };
+
+	for (size_t i = 0; i < count; i++)
+		points[i] = (struct growth_point){ (double)i, values[i], values[i], 0 };
+	assert_true(growth_fit(points, count, NULL, &growth));
+	return growth;
+}
+
+static void a_row_of_steps_does_not_swing(void **state)
+{
+	(void)state;
+	static const double five_levels[] = { 106, 84, 85, 109, 219, 193, 196, 201, 353, 342, 324,
+		331, 401, 459, 452, 447, 561, 541, 523, 541 };
+	static const double rising[] = { 106, 142, 260, 291, 368, 468, 487, 474 };
+	struct growth growth = fit_values(five_levels, 20);
+
+	assert_int_equal(growth.kind, GROWTH_JUMP);
+	assert_int_equal(growth.step_count, 4);
+	growth = fit_values(rising, 8);
+	assert_true(growth.period_hours == 0);
+
+	random_state = 61;
+	unsigned swings = 0;
+	for (int trial = 0; trial < TRIALS; trial++) {
+		double values[20];
+		for (size_t i = 0; i < 20; i++)
+			values[i] = poisson(100 + 115 * (double)(i / 4));
+		swings += fit_values(values, 20).period_hours > 0;
+	}
+	assert_true(swings <= TRIALS / 20);
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(a_row_of_steps_does_not_swing),
 	cmocka_unit_test(holds_the_truth_of_an_onset),
 	cmocka_unit_test(no_step_takes_more_than_was_there),
 	cmocka_unit_test(growth_that_began_a_point_later_has_no_step_against_it),
