@@ -14,7 +14,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
-#include "cli/output.h"
+#include "cli/control.h"
 
 /*
  * Binds the gateway's address before the program runs, so that an error is reported in time.
