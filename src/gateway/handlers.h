@@ -8,7 +8,6 @@
 #include "base/buffer.h"
 #include "gateway/gateway.h"
 #include "gateway/request.h"
-#include "gateway/route.h"
 
 /* On failure `reply` is untouched, and the router replies with the error in the way of the route.
  */

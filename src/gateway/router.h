@@ -10,7 +10,6 @@
 #include "gateway/gateway.h"
 #include "gateway/request.h"
 #include "gateway/request_policy.h"
-#include "gateway/route.h"
 
 struct incoming {
 	const char *method;
