@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a terminal can do and a script must not see: colours, a progress bar, Ctrl-C that means
- * "enough" at first and "go away" the second time.
+ * "enough" at first and "go away" the second time; at the end one picture on the whole screen.
  */
 #pragma once
 
@@ -9,6 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+
+#include "base/buffer.h"
+#include "base/error.h"
 
 enum terminal_style {
 	TERMINAL_PLAIN,
@@ -88,3 +91,40 @@ void table_add(struct table *table, enum terminal_style style, const char *const
 
 /* Rows in the order of adding; the first one is the heading when `has_heading`. */
 void table_print(const struct table *table, bool has_heading, FILE *out);
+
+/*
+ * The screen of a terminal, which shows one picture, and single keys. However the program ends - a
+ * signal, a crash, exit, Ctrl-Z - the terminal is restored; only after SIGKILL it is not (`reset`).
+ * One per process.
+ */
+
+/* Whether stdin and stdout are a terminal that can do it. */
+bool screen_is_possible(void);
+
+MUST_CHECK bool screen_open(struct error *err);
+void screen_close(void);
+
+struct screen_size {
+	int columns, rows;
+};
+struct screen_size screen_size(void);
+
+/* Replaces the picture: lines that end with '\n', not longer than the screen is wide. */
+void screen_draw(const struct buffer *lines);
+
+enum screen_key {
+	SCREEN_KEY_NONE = -1, /* a timeout, a new size, or a signal */
+	SCREEN_KEY_UP = 256,
+	SCREEN_KEY_DOWN,
+	SCREEN_KEY_PAGE_UP,
+	SCREEN_KEY_PAGE_DOWN,
+	SCREEN_KEY_HOME,
+	SCREEN_KEY_OTHER, /* one that is not known */
+};
+
+/* A byte that was typed, or one of the above. NONE as well once `wake_fd` (-1: none) can be read.
+ */
+int screen_read_key(int64_t timeout_ms, int wake_fd);
+
+/* Whether a signal ends the program, or the terminal has disconnected. */
+bool screen_has_ended(void);

@@ -11,7 +11,6 @@
 #include "base/xalloc.h"
 #include "cli/control.h"
 #include "cli/terminal.h"
-#include "cli/top_screen.h"
 #include "cli/top_sites.h"
 #include "cli/verb.h"
 
@@ -165,7 +164,7 @@ static void write_foot(const struct top *top, size_t columns, struct buffer *out
 
 static size_t site_rows(void)
 {
-	const int rows = top_screen_size().rows - HEADING_ROWS - FOOT_ROWS;
+	const int rows = screen_size().rows - HEADING_ROWS - FOOT_ROWS;
 
 	return rows < 1 ? 1 : (size_t)rows;
 }
@@ -173,7 +172,7 @@ static size_t site_rows(void)
 static void draw(struct top *top)
 {
 	CLEANUP(buffer_deinit) struct buffer lines = BUFFER_OR_EXIT;
-	const size_t columns = (size_t)top_screen_size().columns;
+	const size_t columns = (size_t)screen_size().columns;
 	const struct top_table table = { .label = top->target.label,
 		.order = top->order,
 		.filter = top->filter,
@@ -187,7 +186,7 @@ static void draw(struct top *top)
 	else
 		top_table_line(&lines, columns, top->target.label);
 	write_foot(top, columns, &lines);
-	top_screen_draw(&lines);
+	screen_draw(&lines);
 }
 
 /* With the next job, which begins at once. */
@@ -263,15 +262,16 @@ static void act(struct top *top, int key)
 		forget(&top->base, &top->has_base);
 		top->due_ms = 0;
 		break;
-	case TOP_KEY_UP:
-	case TOP_KEY_DOWN:
-		scroll(top, key == TOP_KEY_UP ? -1 : 1);
+	case SCREEN_KEY_UP:
+	case SCREEN_KEY_DOWN:
+		scroll(top, key == SCREEN_KEY_UP ? -1 : 1);
 		break;
-	case TOP_KEY_PAGE_UP:
-	case TOP_KEY_PAGE_DOWN:
-		scroll(top, key == TOP_KEY_PAGE_UP ? -(int64_t)site_rows() : (int64_t)site_rows());
+	case SCREEN_KEY_PAGE_UP:
+	case SCREEN_KEY_PAGE_DOWN:
+		scroll(top,
+			key == SCREEN_KEY_PAGE_UP ? -(int64_t)site_rows() : (int64_t)site_rows());
 		break;
-	case TOP_KEY_HOME:
+	case SCREEN_KEY_HOME:
 		top->skip = 0;
 		break;
 	default:
@@ -324,7 +324,7 @@ static int await_key(const struct top *top)
 {
 	const bool waits = top->job != NULL || top->is_frozen;
 
-	return top_screen_read_key(waits ? 3600 * 1000 : top->due_ms - clock_monotonic_ms(),
+	return screen_read_key(waits ? 3600 * 1000 : top->due_ms - clock_monotonic_ms(),
 		top->job == NULL ? -1 : top_job_fd(top->job));
 }
 
@@ -340,7 +340,7 @@ static bool run_screen(struct top *top, struct error *err)
 {
 	struct top_request request = { 0 };
 
-	while (!top->is_done && !top_screen_has_ended()) {
+	while (!top->is_done && !screen_has_ended()) {
 		if (is_due(top)) {
 			if (top->count > 0 && top->taken >= top->count)
 				return true;
@@ -351,9 +351,9 @@ static bool run_screen(struct top *top, struct error *err)
 		}
 		draw(top);
 		const int key = await_key(top);
-		if (key != TOP_KEY_NONE && top->is_typing)
+		if (key != SCREEN_KEY_NONE && top->is_typing)
 			type(top, key);
-		else if (key != TOP_KEY_NONE)
+		else if (key != SCREEN_KEY_NONE)
 			act(top, key);
 		if (top->job != NULL && is_ready(top->job) && !finish_job(top, &request, err))
 			return false;
@@ -363,12 +363,12 @@ static bool run_screen(struct top *top, struct error *err)
 
 static bool show(struct top *top, struct error *err)
 {
-	if (!top_screen_open(err))
+	if (!screen_open(err))
 		return false;
 	/* The picture has no place for it. */
 	agent_on_silence(NULL);
 	const bool ok = run_screen(top, err);
-	top_screen_close();
+	screen_close();
 	return ok;
 }
 
@@ -427,7 +427,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 	}
 	top.operand = parser.operands[0];
 	const bool ok = target_resolve(top.operand, &top.target, &err) &&
-			(top_screen_is_possible() ? show(&top, &err) : print_tables(&top, &err));
+			(screen_is_possible() ? show(&top, &err) : print_tables(&top, &err));
 	end_job(&top, ok ? EXIT_DONE : EXIT_FAILED);
 	forget(&top.now, &top.has_now);
 	forget(&top.base, &top.has_base);
