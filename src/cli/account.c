@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heapctl account: where the resident memory of a process is, in rows that add up. */
-#include "analysis/account_malloc.h"
+#include "analysis/account.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analysis/account_malloc.h"
+#include "analysis/account.h"
 
 #include <math.h>
 #include <string.h>
