@@ -25,23 +25,11 @@ enum {
 	LOOK_MS = 10,
 };
 
-/* HEAPCTL_DIR, where the process sees that folder: it may have another root. */
-static const char *own_folder(const struct process *process)
-{
-	const char *const folder = getenv("HEAPCTL_DIR");
-	char path[4200], root[32];
-
-	if (folder == NULL || *folder == '\0')
-		return NULL;
-	snprintf(path, sizeof path, "%s%s", process_root(process, root), folder);
-	return root[0] == '\0' || access(path, F_OK) == 0 ? folder : NULL;
-}
-
 /* What the agent reads in the place of its environment. */
 static char *make_settings(
 	const struct process *process, const struct entry_functions *found, bool wants_mapped)
 {
-	const char *const folder = own_folder(process);
+	const char *const folder = attach_folder(process);
 	char range[64] = "";
 
 	if (found->count > 0)
@@ -343,6 +331,9 @@ void attachment_examine(struct diagnosis *diagnosis, const struct process *proce
 	int safe = 0, looks = 0;
 	struct error err;
 
+	/* It has an agent, and whatever silences it would silence another one. */
+	if (process_has_agent_thread(process))
+		return;
 	if (check_no_agent(process, &err) && attach_check(process, false, &err) &&
 		inject_look(process->pid, &safe, &looks, &err))
 		diagnosis_add(diagnosis, FINDING_NOTE, "can-attach", "",
@@ -350,6 +341,8 @@ void attachment_examine(struct diagnosis *diagnosis, const struct process *proce
 			"where it may be used",
 			(int)process->pid, safe, looks);
 	else
-		diagnosis_add(diagnosis, FINDING_NOTE, "cannot-attach", err.hint,
+		diagnosis_add(diagnosis, FINDING_NOTE, "cannot-attach",
+			/* The finding before says what to do first. */
+			err.kind == ERROR_TIMEOUT || err.kind == ERROR_INPUT ? "" : err.hint,
 			"heapctl attach would refuse: %s", err.message);
 }

@@ -9,54 +9,33 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
-#include "base/user_name.h"
 #include "base/xalloc.h"
 #include "client/process.h"
 #include "client/program.h"
+#include "client/trace_denial.h"
 
 enum { PATH_BYTES = 96 };
-
-static int read_yama(void)
-{
-	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
-
-	return file_try_read(&text, "/proc/sys/kernel/yama/ptrace_scope")
-		       ? atoi(buffer_string(&text))
-		       : 0;
-}
-
-static bool explain_denial(const struct process *process, struct error *err)
-{
-	const int scope = read_yama();
-	char user[USER_NAME_BYTES];
-
-	error_set(err, ERROR_DENIED, "%s[%d] may not be traced", process->name, (int)process->pid);
-	if (scope >= 3)
-		return error_hint(err, "kernel.yama.ptrace_scope is 3, which forbids it to "
-				       "everyone until the machine is restarted");
-	user_name_format(process->uid, user);
-	if (geteuid() != 0 && process->uid != geteuid())
-		return error_hint(
-			err, "it belongs to %s: run heapctl as that user or as root", user);
-	if (geteuid() != 0 && scope > 0)
-		return error_hint(
-			err, "kernel.yama.ptrace_scope is %d: run heapctl as root", scope);
-	if (geteuid() != 0)
-		return error_hint(err, "it has made itself untraceable (PR_SET_DUMPABLE), or has "
-				       "more rights than you: run heapctl as root");
-	return error_hint(err, "root lacks the capability CAP_SYS_PTRACE here, as in most "
-			       "containers: run heapctl on the host");
-}
 
 static bool may_trace(const struct process *process, struct error *err)
 {
 	char path[PATH_BYTES];
+	struct trace_facts facts;
 
 	snprintf(path, sizeof path, "/proc/%d/mem", (int)process->pid);
 	CLEANUP(fd_cleanup) const int fd = open(path, O_RDWR | O_CLOEXEC);
-	return fd >= 0 || explain_denial(process, err);
+	if (fd >= 0)
+		return true;
+	if (errno == ENOENT || errno == ESRCH)
+		return error_set(
+			err, ERROR_NOT_FOUND, "%s[%d] has ended", process->name, (int)process->pid);
+	if (errno != EACCES && errno != EPERM)
+		return error_system(err, errno, "%s", path);
+	error_set(err, ERROR_DENIED, "%s[%d] may not be traced", process->name, (int)process->pid);
+	trace_facts_read(process->pid, true, &facts);
+	return trace_denial_hint(&facts, err);
 }
 
 struct thread_facts {
@@ -170,6 +149,34 @@ static bool check_program(const struct process *process, struct error *err)
 		process->name, (int)process->pid, modules.sanitizer);
 }
 
+const char *attach_folder(const struct process *process)
+{
+	const char *const folder = getenv("HEAPCTL_DIR");
+	char path[4200], root[32];
+
+	if (folder == NULL || *folder == '\0')
+		return NULL;
+	snprintf(path, sizeof path, "%s%s", process_root(process, root), folder);
+	return root[0] == '\0' || access(path, F_OK) == 0 ? folder : NULL;
+}
+
+/* The agent would refuse it too, but only after a thread was stopped. */
+static bool check_folder(const struct process *process, struct error *err)
+{
+	const char *const folder = attach_folder(process);
+	char path[4200], root[32];
+	struct stat status;
+
+	if (folder == NULL)
+		return true;
+	snprintf(path, sizeof path, "%s%s", process_root(process, root), folder);
+	if (lstat(path, &status) != 0 || !S_ISDIR(status.st_mode) ||
+		private_folder_check(folder, &status, process->effective_uid, err))
+		return true;
+	err->kind = ERROR_INPUT;
+	return error_prefix(err, "%s[%d]", process->name, (int)process->pid);
+}
+
 bool attach_check(const struct process *process, bool is_forced, struct error *err)
 {
 	if (process->exe[0] == '\0' && process->resident_bytes == 0)
@@ -179,27 +186,55 @@ bool attach_check(const struct process *process, bool is_forced, struct error *e
 	 */
 	return process_state_check(process, err) && may_trace(process, err) &&
 	       check_program(process, err) && check_threads(process, is_forced, err) &&
-	       check_rights(process, is_forced, err);
+	       check_rights(process, is_forced, err) && check_folder(process, err);
+}
+
+enum attach_advice attach_advise(
+	const struct process *process, const struct process_modules *modules, struct error *err)
+{
+	const int pid = (int)process->pid;
+	struct error refusal = { 0 };
+
+	if (modules->has_musl || !modules->has_libc) {
+		error_hint(err, "%s", process_agent_hint(modules));
+		return ATTACH_NEVER;
+	}
+	if (attach_check(process, false, &refusal)) {
+		error_hint(err, "heapctl attach %d loads one while it runs", pid);
+		return ATTACH_NOW;
+	}
+	/* Stopped or frozen, an unusable folder: what the user can change. */
+	if (refusal.kind == ERROR_TIMEOUT || refusal.kind == ERROR_INPUT) {
+		error_hint(err, "%s, then heapctl attach %d", refusal.hint, pid);
+		return ATTACH_AFTER;
+	}
+	error_hint(err, "%s",
+		refusal.kind == ERROR_UNSUPPORTED ? refusal.hint : "start it with heapctl run");
+	return refusal.kind == ERROR_UNSUPPORTED ? ATTACH_NEVER : ATTACH_REFUSED;
 }
 
 bool attach_offer(
 	const struct process *process, const struct process_modules *modules, struct error *err)
 {
-	struct error refusal;
+	const enum attach_advice advice = attach_advise(process, modules, err);
+	const int pid = (int)process->pid;
+	char hint[sizeof err->hint];
 
-	if (modules->has_musl || !modules->has_libc)
-		return error_hint(err, "%s; heapctl doctor %d explains more",
-			process_agent_hint(modules), (int)process->pid);
-	if (attach_check(process, false, &refusal))
-		return error_hint(err,
-			"heapctl attach %d loads one while it runs; heapctl doctor %d explains "
-			"more",
-			(int)process->pid, (int)process->pid);
-	if (refusal.kind == ERROR_UNSUPPORTED)
-		return error_hint(err, "heapctl doctor %d says why", (int)process->pid);
-	return error_hint(err,
-		"start it with heapctl run; heapctl doctor %d says why heapctl attach would refuse",
-		(int)process->pid);
+	snprintf(hint, sizeof hint, "%s", err->hint);
+	switch (advice) {
+	case ATTACH_NOW:
+		return error_hint(err, "%s; heapctl doctor %d explains more", hint, pid);
+	case ATTACH_AFTER:
+		return false;
+	case ATTACH_NEVER:
+		return hint[0] == '\0'
+			       ? error_hint(err, "heapctl doctor %d says why", pid)
+			       : error_hint(err, "%s; heapctl doctor %d explains more", hint, pid);
+	case ATTACH_REFUSED:
+		break;
+	}
+	return error_hint(
+		err, "%s; heapctl doctor %d says why heapctl attach would refuse", hint, pid);
 }
 
 bool attach_has_proc(const struct process *process)

@@ -16,6 +16,23 @@
  */
 MUST_CHECK bool attach_check(const struct process *process, bool is_forced, struct error *err);
 
+enum attach_advice {
+	ATTACH_NOW,	/* heapctl attach loads an agent */
+	ATTACH_AFTER,	/* the same after what the hint says first */
+	ATTACH_REFUSED, /* not by default */
+	ATTACH_NEVER,
+};
+
+/* How a process without an agent gets one: sets the hint, which may be empty for ATTACH_NEVER. */
+enum attach_advice attach_advise(
+	const struct process *process, const struct process_modules *modules, struct error *err);
+
+/*
+ * Our HEAPCTL_DIR, for the agent of the process; NULL when it is not set, or is no folder that the
+ * process sees. attach_check() fails with ERROR_INPUT where the agent would not use it.
+ */
+const char *attach_folder(const struct process *process);
+
 /*
  * Sets the hint of an error about a process without an agent: the command that loads one where
  * attach_check() finds nothing against it. Returns false.

@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
+#include "base/file.h"
 #include "base/malloc_conf.h"
 #include "base/xalloc.h"
+#include "client/attach_check.h"
 #include "client/discovery.h"
 #include "client/doctor.h"
 #include "client/process.h"
@@ -213,6 +215,8 @@ static bool examine_socket_folder(struct diagnosis *diagnosis, const struct subj
 {
 	const char *const folder = variable_of(subject, "HEAPCTL_DIR");
 	char root[32], seen[4096];
+	struct stat status;
+	struct error err;
 
 	if (folder == NULL || *folder == '\0')
 		return false;
@@ -220,6 +224,13 @@ static bool examine_socket_folder(struct diagnosis *diagnosis, const struct subj
 	if (doctor_examine_named_folder(diagnosis, root, folder, subject->process->effective_uid))
 		return true;
 	snprintf(seen, sizeof seen, "%s%s", root, folder);
+	if (lstat(seen, &status) == 0 && S_ISDIR(status.st_mode) &&
+		!private_folder_check(folder, &status, subject->process->effective_uid, &err)) {
+		diagnosis_add(diagnosis, FINDING_WRONG,
+			err.kind == ERROR_DENIED ? "folder-owner" : "folder-mode", err.hint,
+			"its agent does not answer: %s", err.message);
+		return true;
+	}
 	if (access(seen, F_OK) == 0 || errno != ENOENT)
 		return false;
 	diagnosis_add(diagnosis, FINDING_WRONG, "folder-removed",
@@ -299,15 +310,24 @@ static void examine_silent_agent(
 		examine_silence(diagnosis, subject, why);
 }
 
+static void examine_missing_agent(struct diagnosis *diagnosis, const struct subject *subject)
+{
+	struct error advice = { 0 };
+
+	if (attach_advise(subject->process, &subject->modules, &advice) == ATTACH_NOW)
+		error_hint(&advice, "load one with heapctl attach %d, or start it with heapctl run",
+			(int)subject->process->pid);
+	diagnosis_add(diagnosis, FINDING_WRONG, "no-agent", advice.hint,
+		"it has no agent, so heapctl cannot profile it");
+}
+
 static void examine_agent(
 	struct diagnosis *diagnosis, const struct subject *subject, const struct error *why)
 {
 	if (subject->modules.agent[0] != '\0')
 		examine_silent_agent(diagnosis, subject, why);
 	else if (why->kind == ERROR_NOT_FOUND)
-		diagnosis_add(diagnosis, FINDING_WRONG, "no-agent",
-			process_agent_hint(&subject->modules),
-			"it has no agent, so heapctl cannot profile it");
+		examine_missing_agent(diagnosis, subject);
 	else
 		diagnosis_add(diagnosis, FINDING_WRONG, "agent-unreachable", why->hint, "%s",
 			why->message);
@@ -420,6 +440,11 @@ void doctor_examine_surroundings(struct diagnosis *diagnosis, const struct proce
 		/* An agent that answers has chosen its folder already. */
 		const bool is_unused = diagnosis_has(diagnosis, "agent-answers") &&
 				       !is_own_folder(path, process->effective_uid);
+		const bool is_reported = is_named(process, path) &&
+					 (diagnosis_has(diagnosis, "folder-mode") ||
+						 diagnosis_has(diagnosis, "folder-owner"));
+		if (is_reported)
+			continue;
 		if (is_unused)
 			examine_chosen_folder(diagnosis, process, path);
 		else if (!is_roots || process->effective_uid == 0)

@@ -17,6 +17,7 @@
 #include "base/user_name.h"
 #include "base/utf8.h"
 #include "base/xalloc.h"
+#include "client/trace_denial.h"
 
 enum { PROC_PATH_BYTES = 64 };
 
@@ -77,11 +78,9 @@ static bool read_proc(pid_t pid, const char *name, struct buffer *out, struct er
 		error_hint(err, "heapctl ps --all lists the processes");
 	} else if (err->errnum == EACCES || err->errnum == EPERM) {
 		error_set(err, ERROR_DENIED, "process %d: permission denied", (int)pid);
-		if (geteuid() == 0)
-			error_hint(err, "root needs the capability CAP_SYS_PTRACE for it, which "
-					"containers lack: run heapctl outside, or add it");
-		else
-			error_hint(err, "run heapctl as its user or as root");
+		struct trace_facts facts;
+		trace_facts_read(pid, false, &facts);
+		return trace_denial_hint(&facts, err);
 	}
 	return false;
 }

@@ -134,7 +134,7 @@ static bool refuse_stopped(const struct process *process, struct error *err)
 {
 	char hint[64];
 
-	snprintf(hint, sizeof hint, "kill -CONT %d continues it", (int)process->pid);
+	snprintf(hint, sizeof hint, "let it continue: kill -CONT %d", (int)process->pid);
 	return refuse(process, "is stopped (T)", hint, err);
 }
 

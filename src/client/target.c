@@ -156,6 +156,8 @@ static bool explain_no_agent(const struct process *process, bool is_only, struct
 	if (modules.agent[0] != '\0' && !process_has_agent_thread(process)) {
 		error_set(err, ERROR_NOT_FOUND, "%s[%d] has no agent any more: the agent has ended",
 			process->name, (int)process->pid);
+		if (attach_advise(process, &modules, err) == ATTACH_AFTER)
+			return false;
 		return error_hint(err, "heapctl attach %d starts it again", (int)process->pid);
 	}
 	if (modules.agent[0] != '\0') {

@@ -297,7 +297,7 @@ class WithoutAgent(Case):
             result = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", command, verb, str(process.pid)],
                                     capture_output=True, text=True, cwd="/")
             self.assertEqual((result.returncode, result.stdout), (1, ""))
-            self.assertRegex(result.stderr, r"permission denied \(run heapctl as its user or as root\)")
+            self.assertRegex(result.stderr, r"permission denied \(it belongs to root: run heapctl as that user or as root\)")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attaching to processes that were started without the agent, and detaching: what the program notices, what is refused, what stays."""
 import concurrent.futures
+import ctypes
 import gzip
 import json
 import os
@@ -523,7 +524,7 @@ class Refused(AttachCase):
         folder = os.path.join(self.folder, "open-heapctl")
         os.mkdir(folder)
         os.chmod(folder, 0o755)
-        said = self.heapctl("attach", process.pid, code=2, env={"HEAPCTL_DIR": folder})[1]
+        said = self.heapctl("attach", process.pid, code=1, env={"HEAPCTL_DIR": folder})[1]
         self.assertIn(f"{folder} is open to other users (mode 0755): the agent does not use it (chmod 700 {folder})", said)
         self.assertIsNone(agent_thread(process.pid))
 
@@ -535,6 +536,35 @@ class Refused(AttachCase):
                                 capture_output=True, text=True, cwd="/")
         self.assertEqual(result.returncode, 1)
         self.assertRegex(result.stderr, r"may not be traced .*run heapctl as that user or as root|denied")
+
+    @only_root
+    def test_a_refusal_names_the_cause_that_is_left(self):
+        process = self.start_python()
+
+        def say(*before, verb="attach", **options):
+            result = subprocess.run([*before, HEAPCTL, verb, str(process.pid)], capture_output=True, text=True,
+                                    env=self.environment, **options)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            return " ".join((result.stdout + result.stderr).split())
+
+        for verb in ("attach", "doctor"):
+            said = say("setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-all", verb=verb)
+            self.assertIn("it has capabilities that heapctl lacks (0x80000), and heapctl lacks CAP_SYS_PTRACE", said)
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.syscall(444, None, ctypes.c_size_t(0), 1) < 1:
+            self.skipTest("no Landlock in this kernel")
+
+        def enter_landlock():
+            # Only LANDLOCK_ACCESS_FS_MAKE_BLOCK is restricted; a domain may trace no process outside.
+            ruleset = libc.syscall(444, ctypes.byref(ctypes.c_uint64(1 << 11)), ctypes.c_size_t(8), 0)
+            libc.prctl(38, 1, 0, 0, 0)
+            if ruleset < 0 or libc.syscall(446, ruleset, 0) != 0:
+                os._exit(99)
+        for verb in ("attach", "doctor"):
+            said = say(verb=verb, preexec_fn=enter_landlock)
+            self.assertRegex(said, r"a security module of the kernel \([a-z, ]*landlock[a-z, ]*\) refuses it: heapctl has the rights for it "
+                                   r"\(CAP_SYS_PTRACE\)")
+            self.assertNotIn("lacks", said)
 
     @only_root
     def test_root_attaches_to_another_users_process(self):

@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import stat
 import subprocess
 import unittest
@@ -148,6 +149,37 @@ class Doctor(Case):
         os.chmod(self.agents, 0o755)
         self.assertIn("folder-mode", self.examine(ok=False))
         self.assertIn("folder-mode", self.examine(self.sleeper(), ok=False))
+
+    def test_advice_for_a_stopped_process_has_one_order(self):
+        pid = self.sleeper()
+        os.kill(pid, signal.SIGSTOP)
+        self.addCleanup(os.kill, pid, signal.SIGCONT)
+        wait_until(lambda: " T " in pathlib.Path(f"/proc/{pid}/stat").read_text(), "the process to stop")
+        advice = f"let it continue: kill -CONT {pid}, then heapctl attach {pid}"
+        found = self.examine(pid, ok=False)
+        self.assertEqual(found["no-agent"]["hint"], advice)
+        self.assertEqual(found["cannot-attach"]["hint"], "")
+        for verb in ("status", "dump", "record"):
+            self.assertIn(f"has no agent ({advice})", self.heapctl(verb, pid, code=1)[1])
+
+    def test_a_folder_that_no_agent_uses_comes_first(self):
+        os.makedirs(self.agents)
+        os.chmod(self.agents, 0o755)
+        pid = self.sleeper()
+        to_do = f"set HEAPCTL_DIR to a folder of its own, such as {self.agents}/heapctl; the agent makes it"
+        found = self.examine(pid, ok=False)
+        self.assertEqual(found["no-agent"]["hint"], f"{to_do}, then heapctl attach {pid}")
+        self.assertEqual(found["cannot-attach"]["hint"], "")
+        self.assertIn(f"the agent does not use it ({to_do})", self.heapctl("attach", pid, code=1)[1])
+        # One with an agent: the folder is why it is silent.
+        pid = self.sleeper({"LD_PRELOAD": AGENT, "HEAPCTL_EXE": "sleep"})
+        wait_until(lambda: "heapctl" in [pathlib.Path(f"/proc/{pid}/task/{task}/comm").read_text().strip()
+                                         for task in os.listdir(f"/proc/{pid}/task")], "the agent's thread")
+        found = self.examine(pid, ok=False)
+        self.assertIn("its agent does not answer: ", found["folder-mode"]["message"])
+        self.assertEqual(found["folder-mode"]["hint"], to_do)
+        for code in ("agent-silent", "can-attach", "cannot-attach"):
+            self.assertNotIn(code, found)
 
     def test_a_folder_that_is_only_ours_is_no_fault_of_a_target_that_answers(self):
         server, _ = self.start_redis(conf="prof:true,prof_active:true")

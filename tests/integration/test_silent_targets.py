@@ -127,7 +127,7 @@ class Silent(GatewayCase):
     def test_stopped(self):
         stop(self.pid)
         self.addCleanup(os.kill, self.pid, signal.SIGCONT)
-        self.check_verbs(self.pid, r"is stopped \(T\) \(kill -CONT \d+ continues it\)")
+        self.check_verbs(self.pid, r"is stopped \(T\) \(let it continue: kill -CONT \d+\)")
         self.check_verbs(self.socket_of(self.pid), r"is stopped \(T\)", verbs=[["status", "{}"]])
         self.check_lists(self.pid, r"is stopped \(T\)")
 
@@ -256,7 +256,7 @@ class Silent(GatewayCase):
         os.chmod(self.folder, 0o755)
         for program in (HEAPCTL, HEAPCTL + "-net"):
             shutil.copy(program, self.folder)
-        self.check_verbs(self.pid, "run heapctl as its user or as root", program=os.path.join(self.folder, "heapctl"),
+        self.check_verbs(self.pid, "run heapctl as that user or as root", program=os.path.join(self.folder, "heapctl"),
                          user=65534, group=65534, extra_groups=[])
 
     def test_q_ends_top_while_nothing_answers(self):
