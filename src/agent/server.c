@@ -47,7 +47,8 @@ static void begin_answer(struct connection *connection, int64_t now_ms)
 	connection->deadline_ms = now_ms + CONNECTION_ANSWER_MS;
 }
 
-void connection_refuse(
+/* Answers with this error and ends. */
+static void connection_refuse(
 	struct connection *connection, int status, const struct error *err, int64_t now_ms)
 {
 	response_set_status_error(&connection->response, status, err);

@@ -71,10 +71,6 @@ MUST_CHECK bool connection_step(struct connection *connection, short events,
 /* Its time limit has passed: answers half a request with 408; false when it ends at once. */
 MUST_CHECK bool connection_expire(struct connection *connection, int64_t now_ms);
 
-/* Answers with this error and ends. */
-void connection_refuse(
-	struct connection *connection, int status, const struct error *err, int64_t now_ms);
-
 enum {
 	SERVER_CONNECTIONS_MAX = 8,
 	SERVER_POLL_MAX = SERVER_CONNECTIONS_MAX + 1,

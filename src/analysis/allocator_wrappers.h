@@ -47,11 +47,6 @@ struct allocator_wrappers *allocator_wrappers_find(const struct profile *const *
 	size_t count, wrapper_is_allocator *is_allocator, void *context);
 void allocator_wrappers_free(struct allocator_wrappers *wrappers);
 
-static inline void allocator_wrappers_cleanup(struct allocator_wrappers **wrappers)
-{
-	allocator_wrappers_free(*wrappers);
-}
-
 /* The facts of one of the profiles, one for each location. */
 const struct wrapper_fact *allocator_wrappers_facts(
 	const struct allocator_wrappers *wrappers, const struct profile *profile);

@@ -142,7 +142,8 @@ static void collect_sites(const struct view *view, struct top_snapshot *snapshot
 	merge_sites(snapshot);
 }
 
-bool top_snapshot_take(const struct target *target, enum stack_pruning pruning,
+/* Asks the target. Initialises `snapshot`, which is to be deinited when that went well. */
+MUST_CHECK static bool top_snapshot_take(const struct target *target, enum stack_pruning pruning,
 	struct top_snapshot *snapshot, struct error *err)
 {
 	struct profile *profile = NULL;

@@ -40,9 +40,6 @@ struct top_snapshot {
 	int64_t attached_ms; /* as in a profile */
 };
 
-/* Asks the target. Initialises `snapshot`, which is to be deinited when that went well. */
-MUST_CHECK bool top_snapshot_take(const struct target *target, enum stack_pruning pruning,
-	struct top_snapshot *snapshot, struct error *err);
 void top_snapshot_deinit(struct top_snapshot *snapshot);
 
 /* Initialises `copy` with sites of its own. */

@@ -65,8 +65,15 @@ static void *make_room(uint64_t size)
 	return room;
 }
 
-bool unpack_sized(enum unpack_format format, const void *data, size_t data_size, uint64_t size,
-	struct elf_bytes *bytes, struct error *err)
+enum unpack_format {
+	UNPACK_UNKNOWN,
+	UNPACK_ZLIB,
+	UNPACK_ZSTD,
+};
+
+/* Unpacks to exactly `size` bytes. */
+MUST_CHECK static bool unpack_sized(enum unpack_format format, const void *data, size_t data_size,
+	uint64_t size, struct elf_bytes *bytes, struct error *err)
 {
 	if (format == UNPACK_UNKNOWN)
 		return error_set(err, ERROR_UNSUPPORTED, "unknown compression");
@@ -106,7 +113,11 @@ static bool run_xz(lzma_stream *stream, struct buffer *out)
 	return result == LZMA_STREAM_END;
 }
 
-uint64_t unpack_limit(uint64_t packed)
+/*
+ * The limit for unpacking that many bytes: debug information shrinks to a third or a fifth, and
+ * single sections to a tenth.
+ */
+static uint64_t unpack_limit(uint64_t packed)
 {
 	return packed > UINT64_MAX / FAIR_RATIO / 2 ? UINT64_MAX
 						    : FAIR_BASE_BYTES + packed * FAIR_RATIO;

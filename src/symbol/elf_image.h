@@ -44,22 +44,6 @@ static inline const char *elf_text_at(const struct elf_bytes *table, uint64_t of
 
 void elf_bytes_free(struct elf_bytes *bytes);
 
-enum unpack_format {
-	UNPACK_UNKNOWN,
-	UNPACK_ZLIB,
-	UNPACK_ZSTD,
-};
-
-/*
- * The limit for unpacking that many bytes: debug information shrinks to a third or a fifth, and
- * single sections to a tenth.
- */
-uint64_t unpack_limit(uint64_t packed);
-
-/* Unpacks to exactly `size` bytes. */
-MUST_CHECK bool unpack_sized(enum unpack_format format, const void *data, size_t data_size,
-	uint64_t size, struct elf_bytes *bytes, struct error *err);
-
 /* Unpacks an .xz stream of unknown size. */
 MUST_CHECK bool unpack_xz(
 	const void *data, size_t data_size, struct elf_bytes *bytes, struct error *err);

@@ -101,7 +101,7 @@ static uint64_t hash_of(const struct buffer *text)
 	return hash;
 }
 
-void cgroup_find(pid_t pid, struct cgroup *group)
+static void cgroup_find(pid_t pid, struct cgroup *group)
 {
 	CLEANUP(buffer_deinit) struct buffer memberships = BUFFER_OR_EXIT;
 	CLEANUP(buffer_deinit) struct buffer mounts = BUFFER_OR_EXIT;
@@ -116,7 +116,8 @@ void cgroup_find(pid_t pid, struct cgroup *group)
 	group->memberships = hash_of(&memberships);
 }
 
-bool cgroup_is_current(pid_t pid, const struct cgroup *group)
+/* False once the process was put into another group, or its group was given another name. */
+static bool cgroup_is_current(pid_t pid, const struct cgroup *group)
 {
 	CLEANUP(buffer_deinit) struct buffer memberships = BUFFER_OR_EXIT;
 

@@ -27,18 +27,13 @@
 
 enum { CGROUP_PATH_BYTES = 4200 };
 
+/* The group that limits the memory of a process, as this process sees the hierarchy. */
 struct cgroup {
 	char folder[4096]; /* "" when none is visible */
 	size_t top_size;   /* of the mount point, which is a prefix of the folder */
 	bool is_first_version;
 	uint64_t memberships; /* a hash of the process' groups */
 };
-
-/* The group that limits the memory of a process, as this process sees the hierarchy. */
-void cgroup_find(pid_t pid, struct cgroup *group);
-
-/* False once the process was put into another group, or its group was given another name. */
-bool cgroup_is_current(pid_t pid, const struct cgroup *group);
 
 /*
  * Memory that the kernel cannot reclaim at once (without inactive file pages), as a share of the
