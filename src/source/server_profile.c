@@ -11,6 +11,7 @@
 #include "client/agent_client.h"
 #include "client/http_client.h"
 #include "profile/profile_read.h"
+#include "source/symbolize.h"
 #include "symbol/demangle.h"
 
 enum { MAX_REDIRECTS = 3 };
@@ -305,15 +306,6 @@ static void read_program(const struct server_url *url, struct profile *profile)
 	profile->program = profile_intern(profile, name);
 }
 
-static bool needs_names(const struct profile *profile)
-{
-	for (size_t i = 0; i < profile->location_count; i++) {
-		if (profile_location_is_unnamed(profile, &profile->locations[i]))
-			return true;
-	}
-	return false;
-}
-
 /* A server without that page is no failure: then names have to come from files. */
 static bool add_symbols(const struct server_url *url, const struct server_profile_options *options,
 	struct profile *profile, struct error *err)
@@ -324,7 +316,7 @@ static bool add_symbols(const struct server_url *url, const struct server_profil
 	size_t count = 0;
 
 	read_program(url, profile);
-	if (!needs_names(profile) || !has_symbols(url))
+	if (!symbolize_is_needed(profile) || !has_symbols(url))
 		return true;
 	CLEANUP(free_cleanup) uint32_t *asked = list_asked(profile, &count);
 	for (size_t i = 0; i < count; i++)
