@@ -325,6 +325,7 @@ static void find_rates(const struct growth_data *series, enum noise noise, struc
 
 static void count_intervals(const struct growth_data *series, struct growth *growth)
 {
+	growth->averaged = (unsigned)series->block;
 	for (size_t i = 1; i < series->count; i++) {
 		if (series->points[i].run != series->points[i - 1].run)
 			continue;
@@ -510,6 +511,19 @@ static struct growth_data shaped_series(
 	return shaped;
 }
 
+/* A line through the last two points, from the level before them, and two steps are the same. */
+static void check_late_onset(const struct growth_data *series, struct growth *growth)
+{
+	const struct growth_data_point *const points = &series->points[series->count - 3];
+
+	if ((growth->kind != GROWTH_STEADY && growth->kind != GROWTH_FALL) || !growth->has_onset ||
+		growth->has_end || growth->onset_hours < points[0].hours)
+		return;
+	growth->may_be_step = true;
+	growth->goes_on = false;
+	growth->end_low = points[1].hours;
+}
+
 static double end_of_growth(const struct growth_shape *shape)
 {
 	return shape->has_end ? shape->end_hours : INFINITY;
@@ -589,7 +603,9 @@ bool growth_fit(const struct growth_point *points, size_t count,
 	count_intervals(&series, &growth);
 	growth.fluctuates = series.fluctuates;
 	name_kind(&shape, falls, &growth);
-	if (shape.is_jump || shape.grows_beside_steps || growth.may_be_step)
+	check_late_onset(&series, &growth);
+	const bool is_undecided = growth.kind == GROWTH_NONE && growth.may_be_step;
+	if (shape.is_jump || shape.grows_beside_steps || is_undecided)
 		copy_steps(&series, &shape, &growth);
 	*ret = growth;
 	return true;

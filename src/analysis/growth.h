@@ -74,8 +74,13 @@ struct growth {
 	double low, high; /* its 95% interval, for the error of sampling */
 	double p; /* that a series which does not grow looks as if it grew this much; one-sided */
 	unsigned rises, falls, intervals; /* between (averaged) points of one run */
-	bool fluctuates;    /* it moves by clearly more than objects that come and go one by one */
-	bool may_be_step;   /* of GROWTH_NONE: it rose, and a step explains that nearly as well */
+	unsigned averaged;		  /* about how many points each of those was made of */
+	bool fluctuates; /* it moves by clearly more than objects that come and go one by one */
+	/*
+	 * Of GROWTH_NONE: it rose, and a step explains that nearly as well. Of growth: only the
+	 * last two points have changed, as they do after two steps.
+	 */
+	bool may_be_step;
 	bool may_go_on;	    /* of GROWTH_JUMP: only the last point is after the last step */
 	bool has_onset;	    /* of GROWTH_STEADY or GROWTH_FALL: it began later */
 	double onset_hours; /* the last point before it did, as the points' */

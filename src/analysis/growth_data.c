@@ -119,23 +119,37 @@ struct run_parts {
 	bool is_cut[GROWTH_POINTS + 1];
 };
 
-/* Of equal length, but that a bound moves to each cut: an average over one would be no level. */
+/*
+ * Each cut is a bound, as an average over one would be no level; between them parts are of equal
+ * length. Each next part goes where the longest ones are.
+ */
 static struct run_parts divide_run(size_t count, size_t number, const struct cuts *cuts)
 {
+	const size_t cut_count = cuts->count < number ? cuts->count : number - 1;
+	size_t begins[GROWTH_MAX_STEPS + 2] = { 0 }, shares[GROWTH_MAX_STEPS + 1];
 	struct run_parts parts = { .is_cut = { false } };
+	size_t at = 0;
 
-	for (size_t i = 0; i <= number; i++)
-		parts.bounds[i] = i * count / number;
-	for (size_t i = 0; i < cuts->count; i++) {
-		size_t at = (cuts->at[i] * number + count / 2) / count;
-		at = at < 1 ? 1 : at > number - 1 ? number - 1 : at;
-		if (parts.is_cut[at])
-			continue;
-		if (parts.bounds[at - 1] >= cuts->at[i] || parts.bounds[at + 1] <= cuts->at[i])
-			continue;
-		parts.bounds[at] = cuts->at[i];
-		parts.is_cut[at] = true;
+	for (size_t i = 0; i <= cut_count; i++) {
+		begins[i + 1] = i < cut_count ? cuts->at[i] : count;
+		shares[i] = 1;
 	}
+	for (size_t left = number - cut_count - 1; left > 0; left--) {
+		size_t longest = 0;
+		for (size_t i = 1; i <= cut_count; i++) {
+			if ((begins[i + 1] - begins[i]) * shares[longest] >
+				(begins[longest + 1] - begins[longest]) * shares[i])
+				longest = i;
+		}
+		shares[longest]++;
+	}
+	for (size_t i = 0; i <= cut_count; i++) {
+		const size_t length = begins[i + 1] - begins[i];
+		parts.is_cut[at] = i > 0;
+		for (size_t j = 0; j < shares[i]; j++)
+			parts.bounds[at++] = begins[i] + j * length / shares[i];
+	}
+	parts.bounds[number] = count;
 	return parts;
 }
 

@@ -573,7 +573,7 @@ const char *trend_site_kind(const struct trend_site *site)
 		return "unknown";
 	switch (site->growth.kind) {
 	case GROWTH_NONE:
-		return "none";
+		return site->growth.may_be_step ? "undecided" : "none";
 	case GROWTH_STEADY:
 		return "steady";
 	case GROWTH_JUMP:

@@ -79,5 +79,5 @@ static inline void trend_cleanup(struct trend **trend)
 	trend_free(*trend);
 }
 
-/* One word: "steady", "jump", "cycle", "falling", "none", "unknown". */
+/* One word: "steady", "jump", "undecided", "cycle", "falling", "none", "unknown". */
 const char *trend_site_kind(const struct trend_site *site);

@@ -167,6 +167,7 @@ static void write_growth_json(struct json_writer *json, const struct trend_site 
 	json_member_unsigned(json, "rises", growth->rises);
 	json_member_unsigned(json, "falls", growth->falls);
 	json_member_unsigned(json, "intervals", growth->intervals);
+	json_member_unsigned(json, "averaged", growth->averaged);
 	write_shape_json(json, growth);
 	if (growth->period_hours > 0)
 		json_member_real(json, "period_hours", growth->period_hours);

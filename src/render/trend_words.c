@@ -142,15 +142,14 @@ static void describe_moment(
 }
 
 /*
- * "grows since 15 h after the start: +50 ± 3 MiB/h, still growing", or as far as it is known that
- * it does.
+ * "grows since 15 h after the start: +50 ± 3 MiB/h, still growing", or what else is possible.
  */
 static void describe_moments(
 	const struct trend *trend, const struct growth *growth, char *text, size_t size)
 {
 	const bool falls = growth->kind == GROWTH_FALL;
 	const struct quantity_interval_text rate = format_rate(trend, growth);
-	const char *const did = falls ? "fell" : "grew";
+	const char *const did = falls ? "fell" : "grew", *const does = falls ? "falls" : "grows";
 	char onset[120], end[120], established[32];
 
 	describe_moment(trend, growth->onset_hours, growth->onset_low, growth->onset_high, onset);
@@ -162,10 +161,15 @@ static void describe_moments(
 	else if (growth->has_end)
 		snprintf(text, size, "%s until %s: %s, level since", did, end, rate.text);
 	else if (growth->goes_on)
-		snprintf(text, size, "%s since %s: %s, still %s", falls ? "falls" : "grows", onset,
-			rate.text, falls ? "falling" : "growing");
+		snprintf(text, size, "%s since %s: %s, still %s", does, onset, rate.text,
+			falls ? "falling" : "growing");
+	else if (growth->may_be_step)
+		snprintf(text, size,
+			"%s since %s: %s, or took two steps; a later profile shows which", does,
+			onset, rate.text);
 	else
-		snprintf(text, size, "%s since %s: %s, until %s after the start or later", did,
+		snprintf(text, size,
+			"%s since %s: %s; it may have ended %s after the start, or later", does,
 			onset, rate.text, established);
 }
 
@@ -174,7 +178,7 @@ static void describe_growth(
 {
 	const bool falls = growth->kind == GROWTH_FALL;
 	const struct quantity_interval_text rate = format_rate(trend, growth);
-	char moments[400], period[32], swings[64] = "", steps[200];
+	char moments[400], period[32], swings[64] = "", averaged[64] = "", steps[200];
 
 	describe_steps(trend, growth, steps, sizeof steps);
 	const char *const and = steps[0] == '\0' ? "" : "; and ";
@@ -189,9 +193,12 @@ static void describe_growth(
 		snprintf(
 			words->text, sizeof words->text, "%s%s%s%s", rate.text, swings, and, steps);
 	} else {
-		snprintf(words->text, sizeof words->text, "%s, %s in %u of %u intervals%s%s",
+		if (growth->averaged > 1)
+			snprintf(averaged, sizeof averaged,
+				" between averages of about %u profiles", growth->averaged);
+		snprintf(words->text, sizeof words->text, "%s, %s in %u of %u intervals%s%s%s",
 			rate.text, falls ? "fell" : "grew", falls ? growth->falls : growth->rises,
-			growth->intervals, and, steps);
+			growth->intervals, averaged, and, steps);
 	}
 }
 

@@ -1361,6 +1361,30 @@ static struct growth fit_values(const double *values, size_t count)
 	return growth;
 }
 
+/* Two steps are the same as a line through the last points, and each profile of many counts. */
+static void two_risen_points_at_the_end_may_be_steps(void **state)
+{
+	(void)state;
+	static const double levels[] = { 87, 273, 447, 640 };
+	static const size_t rounds[] = { 8, 20, 64, 100, 300, 1000 };
+
+	for (size_t i = 0; i < sizeof rounds / sizeof rounds[0]; i++) {
+		struct growth_point points[1000];
+		struct growth growth;
+		for (size_t j = 0; j < rounds[i]; j++) {
+			const double value = j + 2 < rounds[i] ? 87 : levels[j + 3 - rounds[i]];
+			points[j] = (struct growth_point){ (double)j, value, value, 0 };
+		}
+		assert_true(growth_fit(points, rounds[i], NULL, &growth));
+		assert_int_equal(growth.kind, GROWTH_STEADY);
+		assert_true(growth.has_onset && growth.may_be_step && !growth.goes_on);
+	}
+	const size_t ends[] = { 17, 18, 19, SIZE_MAX };
+	const struct growth three = fit_levels(20, levels, ends);
+	assert_int_equal(three.kind, GROWTH_STEADY);
+	assert_true(three.has_onset && !three.may_be_step && three.goes_on);
+}
+
 static void a_row_of_steps_does_not_swing(void **state)
 {
 	(void)state;
@@ -1386,6 +1410,7 @@ static void a_row_of_steps_does_not_swing(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(two_risen_points_at_the_end_may_be_steps),
 	cmocka_unit_test(a_row_of_steps_does_not_swing),
 	cmocka_unit_test(holds_the_truth_of_an_onset),
 	cmocka_unit_test(no_step_takes_more_than_was_there),

@@ -61,7 +61,7 @@ static void what_is_shown_as_0_has_no_sign(void **state)
 static void what_falls_is_not_said_to_have_grown(void **state)
 {
 	(void)state;
-	const struct growth growth = { .kind = GROWTH_FALL,
+	struct growth growth = { .kind = GROWTH_FALL,
 		.rate = -2 * mib,
 		.low = -3 * mib,
 		.high = -1 * mib,
@@ -70,6 +70,9 @@ static void what_falls_is_not_said_to_have_grown(void **state)
 		.intervals = 4 };
 
 	assert_string_equal(describe(&growth), "-2.0 ± 1.0 MiB/h, fell in 2 of 4 intervals");
+	growth.averaged = 3;
+	assert_string_equal(describe(&growth), "-2.0 ± 1.0 MiB/h, fell in 2 of 4 intervals "
+					       "between averages of about 3 profiles");
 }
 
 static void what_falls_later_is_reported_to_fall(void **state)
@@ -105,8 +108,13 @@ static void growth_is_not_called_continuing_where_it_may_have_ended(void **state
 		.end_high = 20 };
 
 	assert_string_equal(describe(&growth),
-		"grew since 6 h after the start (5 h to 7 h): +2.0 ± 1.0 MiB/h, until 12 h after "
-		"the start or later");
+		"grows since 6 h after the start (5 h to 7 h): +2.0 ± 1.0 MiB/h; it may have ended "
+		"12 h after the start, or later");
+	growth.may_be_step = true;
+	assert_string_equal(describe(&growth),
+		"grows since 6 h after the start (5 h to 7 h): +2.0 ± 1.0 MiB/h, or took two "
+		"steps; a later profile shows which");
+	growth.may_be_step = false;
 	growth.has_end = true;
 	growth.end_hours = 13;
 	growth.end_high = 14;
