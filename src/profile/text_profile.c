@@ -245,12 +245,22 @@ bool text_profile_expect(struct text_profile *text, char c, const char *problem)
 }
 
 /* "28: 1500", a number of objects and their bytes */
+/* A counter that fell below 0, in a profile that was changed or damaged, has 64 bits. */
+static double read_count(struct cursor *in)
+{
+	const uint64_t count = text_decimal(in);
+
+	if (count > INT64_MAX)
+		cursor_fail(in, "a count that no process reaches: damaged");
+	return (double)count;
+}
+
 static bool read_pair(struct cursor *in, double *objects, double *bytes)
 {
-	*objects = (double)text_decimal(in);
+	*objects = read_count(in);
 	if (!expect(in, ':', "a colon was expected after the number of objects"))
 		return false;
-	*bytes = (double)text_decimal(in);
+	*bytes = read_count(in);
 	return cursor_ok(in);
 }
 
