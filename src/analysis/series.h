@@ -28,6 +28,7 @@ struct series_line {
 struct series_profile {
 	const char *name;
 	int64_t time_ms;
+	int64_t pid; /* 0 when unknown; the caller sets it */
 	uint64_t interval_bytes;
 	int64_t attached_ms; /* as in a profile */
 	bool has_allocated;

@@ -378,6 +378,14 @@ static bool is_same_run(const struct series *series, size_t i, size_t j)
 	return is_same;
 }
 
+/* Two processes for sure; in containers several have the same. */
+static bool pids_differ(const struct series *series, size_t i, size_t j)
+{
+	const int64_t x = series->profiles[i].pid, y = series->profiles[j].pid;
+
+	return x != 0 && y != 0 && x != y;
+}
+
 /*
  * Where another process begins: none of those before it may come back, or two heaps in turn would
  * look like one that swings. `begins` has the first profile of each process.
@@ -386,7 +394,7 @@ static bool begin_process(const struct series *series, size_t at, size_t *begins
 	size_t *process_count, struct error *err)
 {
 	for (size_t i = 0; i < *process_count; i++) {
-		if (!is_same_run(series, begins[i], at))
+		if (pids_differ(series, begins[i], at) || !is_same_run(series, begins[i], at))
 			continue;
 		error_set(err, ERROR_USAGE,
 			"%.80s and %.80s are of one process, %.80s between them is of another: "
@@ -428,15 +436,16 @@ static bool set_runs(struct trend *trend, const struct series *series, struct er
 	for (size_t i = 1; i < count && is_fine; i++) {
 		const struct profile now = series_allocations(series, i);
 		const struct comparison step = comparison_of(&before, &now);
+		const bool is_other_run = step.is_other_run || pids_differ(series, i - 1, i);
+		const bool was_attached_anew = !is_other_run && step.was_attached_anew;
 		/* Another interval discards what was sampled, or is of another process. */
 		const bool was_reset =
-			!step.was_attached_anew && (step.was_reset || step.intervals_differ);
-		is_fine =
-			!step.is_other_run || begin_process(series, i, begins, &process_count, err);
-		trend->runs[i] = trend->runs[i - 1] +
-				 (step.is_other_run || was_reset || step.was_attached_anew);
-		trend->attach_count += step.was_attached_anew;
-		trend->reset_count += !step.is_other_run && was_reset;
+			!was_attached_anew && (step.was_reset || step.intervals_differ);
+		is_fine = !is_other_run || begin_process(series, i, begins, &process_count, err);
+		trend->runs[i] =
+			trend->runs[i - 1] + (is_other_run || was_reset || was_attached_anew);
+		trend->attach_count += was_attached_anew;
+		trend->reset_count += !is_other_run && was_reset;
 		free(before.samples);
 		before = now;
 	}

@@ -66,8 +66,8 @@ struct trend {
 
 /*
  * Of a settled series whose shared profiles were symbolized. Where times are missing or do not
- * ascend the order alone counts, one hour each. A run ends where a module lies elsewhere, samples
- * were discarded or the agent was attached again. ERROR_USAGE for profiles of two
+ * ascend the order alone counts, one hour each. A run ends where a module lies elsewhere, the pid
+ * differs, samples were discarded or the agent was attached again. ERROR_USAGE for profiles of two
  * processes that ran at the same time.
  */
 MUST_CHECK bool trend_build(const struct series *series, const struct trend_request *request,

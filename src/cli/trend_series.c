@@ -4,6 +4,7 @@
 #include <regex.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "base/file.h"
@@ -90,16 +91,41 @@ static bool set_times(struct series *series, const struct trend_time *times, siz
 	return by_name;
 }
 
+struct trend_file {
+	dev_t device;
+	ino_t inode;
+};
+
 struct trend_load {
 	struct report_session *session;
 	struct series *series;
 	struct trend_time *times; /* of profiles without their own */
 	size_t time_count, time_capacity;
+	struct trend_file *files; /* of one profile each, that were read */
+	size_t file_count, file_capacity;
 };
 
 static void load_deinit(struct trend_load *load)
 {
 	free(load->times);
+	free(load->files);
+}
+
+/* By another name, too, as links have. */
+static bool is_file_again(struct trend_load *load, const struct source *source)
+{
+	struct stat status;
+
+	if (source->path == NULL || source->kind == SOURCE_SERIES ||
+		stat(source->path, &status) != 0 || !S_ISREG(status.st_mode))
+		return false;
+	for (size_t i = 0; i < load->file_count; i++) {
+		if (load->files[i].device == status.st_dev && load->files[i].inode == status.st_ino)
+			return true;
+	}
+	*XAPPEND(load->files, load->file_count, load->file_capacity) =
+		(struct trend_file){ status.st_dev, status.st_ino };
+	return false;
 }
 
 static void add_profile(void *context, const struct source *source, struct profile *profile)
@@ -107,6 +133,12 @@ static void add_profile(void *context, const struct source *source, struct profi
 	struct trend_load *const load = context;
 	struct report_session *const session = load->session;
 
+	if (is_file_again(load, source)) {
+		verb_warn("%s is given twice: it is used once", profile->name);
+		profile_free(profile);
+		return;
+	}
+	const pid_t pid = source_pid_of_file(profile->name);
 	if (profile->time_ms == 0 && source->file_time_ms != 0) {
 		*XAPPEND(load->times, load->time_count, load->time_capacity) =
 			(struct trend_time){ load->series->profile_count, source->file_time_ms,
@@ -119,6 +151,7 @@ static void add_profile(void *context, const struct source *source, struct profi
 	if (source->options.needs_agent)
 		session->pid = source->pid;
 	series_add(load->series, profile);
+	load->series->profiles[load->series->profile_count - 1].pid = pid;
 }
 
 static int by_time(const void *a, const void *b)

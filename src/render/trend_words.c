@@ -196,9 +196,11 @@ static void describe_growth(
 		if (growth->averaged > 1)
 			snprintf(averaged, sizeof averaged,
 				" between averages of about %u profiles", growth->averaged);
-		snprintf(words->text, sizeof words->text, "%s, %s in %u of %u intervals%s%s%s",
-			rate.text, falls ? "fell" : "grew", falls ? growth->falls : growth->rises,
-			growth->intervals, averaged, and, steps);
+		snprintf(words->text, sizeof words->text, "%s, %s%s in %u of %u intervals%s%s%s",
+			rate.text, falls ? "fell" : "grew",
+			trend->process_count > 1 ? " within runs" : "",
+			falls ? growth->falls : growth->rises, growth->intervals, averaged, and,
+			steps);
 	}
 }
 

@@ -77,6 +77,42 @@ static const char *find_captured(const char *file, size_t *name_size)
 	return cut_pid(dash + 1, name_size) ? dash + 1 : NULL;
 }
 
+/* PREFIX.PID.NUMBER.iNUMBER.heap, of jemalloc: where PID begins, or NULL. */
+static const char *find_numbered(const char *file)
+{
+	const char *found = NULL;
+
+	for (const char *dot = strchr(file, '.'); dot != NULL; dot = strchr(dot + 1, '.')) {
+		const char *at = dot + 1;
+		const size_t pid_size = strspn(at, digits);
+		if (pid_size == 0 || at[pid_size] != '.')
+			continue;
+		at += pid_size + 1;
+		const size_t number_size = strspn(at, digits);
+		if (number_size == 0 || at[number_size] != '.' ||
+			!islower((unsigned char)at[number_size + 1]))
+			continue;
+		at += number_size + 2;
+		if (strncmp(at + strspn(at, digits), ".heap", 5) == 0)
+			found = dot + 1;
+	}
+	return found;
+}
+
+pid_t source_pid_of_file(const char *path)
+{
+	const char *const file = path_base_name(path);
+	const char *name = file, *pid = find_numbered(file);
+	size_t size = 0;
+
+	if (pid == NULL && find_dumped(file, &size))
+		pid = file + size + 1;
+	if (pid == NULL && (name = find_captured(file, &size)) != NULL)
+		pid = name + size + 1;
+	const long value = pid == NULL ? 0 : strtol(pid, NULL, 10);
+	return value > 0 && value <= INT32_MAX ? (pid_t)value : 0;
+}
+
 bool source_name_of_file(const char *path, char *name, size_t size)
 {
 	const char *const file = path_base_name(path);

@@ -93,6 +93,10 @@ struct source {
 	bool is_status_parsed;
 };
 
+/* The pid in the name of a profile's file, as heapctl and jemalloc give it; 0 when there is none.
+ */
+pid_t source_pid_of_file(const char *path);
+
 /* Whether the operand is an executable rather than a source. */
 bool source_is_program(const char *operand);
 

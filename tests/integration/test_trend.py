@@ -316,6 +316,52 @@ class Promises(TrendCase):
         self.assertLess(high, 160000)
 
 
+    def written(self, name, at, objects):
+        """Two sites, of which one has always 500 objects; a profile every ten minutes. Nothing in it distinguishes processes."""
+        path = os.path.join(self.folder, name)
+        with open(path, "w") as file:
+            file.write(f"heap_v2/524288\n  t*: {objects + 500}: {(objects + 500) * 65536} [0: 0]\n"
+                       f"@ 0x401000\n  t*: {objects}: {objects * 65536} [0: 0]\n@ 0x402000\n  t*: 500: {500 * 65536} [0: 0]\n\n"
+                       "MAPPED_LIBRARIES:\n00400000-00500000 r-xp 00000000 08:01 1 /nonexistent/program\n")
+        os.utime(path, (1763600000 + 600 * at,) * 2)
+        return path
+
+    def test_a_leak_of_each_run_is_found_where_only_the_pids_differ(self):
+        paths = [self.written(f"jeprof.{100 + 2 * (at // 20)}.{at % 20}.i{at % 20}.heap", at, 20 * (at % 20)) for at in range(60)]
+        trend = self.trend(*paths)
+        self.assertEqual(trend["runs"], [at // 20 for at in range(60)])
+        leak = self.site(trend, "[program]+0xfff")
+        self.assertEqual((leak["kind"], leak["is_suspect"]), ("steady", True))
+        self.assertRegex(leak["words"], r"grew within runs in 57 of 57 intervals$")
+        self.assertIn("3 runs of the program", self.heapctl("trend", *paths)[0])
+
+    def test_a_file_is_used_once(self):
+        paths = [self.written(f"{at}.heap", at, 20 * at) for at in range(6)]
+        link = os.path.join(self.folder, "link.heap")
+        os.symlink(paths[3], link)
+        expected = self.trend(*paths)
+        out, messages = self.heapctl("trend", "--json", *paths, paths[2], link)
+        self.assertEqual(json.loads(out), expected)
+        self.assertIn(f"{paths[2]} is given twice: it is used once", messages)
+        self.assertIn(f"{link} is given twice: it is used once", messages)
+        self.assertEqual(json.loads(self.heapctl("trend", "--json", *paths, *paths)[0]), expected)
+
+    def test_a_count_below_zero_is_damage(self):
+        paths = [self.written(f"{at}.heap", at, 20 * at) for at in range(6)]
+        with open(paths[3]) as file:
+            text = file.read().replace("t*: 500:", "t*: 18446744073709551615:")
+        with open(paths[3], "w") as file:
+            file.write(text)
+        out, messages = self.heapctl("trend", *paths)
+        self.assertRegex(messages, r"left out: \S+3\.heap: byte \d+: a count that no process reaches: damaged")
+        self.assertIn("1 damaged and left out", out)
+
+    def test_a_rise_that_may_be_a_step_is_undecided(self):
+        site = self.site(self.trend(*[self.written(f"{at}.heap", at, 87 if at < 19 else 273) for at in range(20)]), "[program]+0xfff")
+        self.assertIn("one step of", site["words"])
+        self.assertNotEqual(site["kind"], "none")
+        self.assertFalse(site["is_suspect"])
+
     def test_two_processes_at_once_are_no_trend(self):
         first, = self.heaps(1, 6, 81920, name="first")
         second, = self.heaps(1, 6, 81920, name="second")

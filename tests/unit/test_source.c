@@ -581,7 +581,30 @@ static int remove_folder(void **state)
 	return rmdir(folder);
 }
 
+static void a_files_name_has_the_pid(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *path;
+		pid_t pid;
+	} cases[] = {
+		{ "dumps.7/jeprof.4711.0.m0.heap", 4711 },
+		{ "/tmp/my.service.12.3.i3.heap", 12 },
+		{ "all.tar(jeprof.4711.12.f.heap)", 4711 },
+		{ "redis-server.47.20261121-101500.heap", 47 },
+		{ "00000012-20261121T101500Z-resident-redis-server.53.heap", 53 },
+		{ "00000012-20261121T101500Z-resident-redis-server.heap", 0 },
+		{ "jeprof.99999999999999999999.0.m0.heap", 0 },
+		{ "before.heap", 0 },
+		{ "", 0 },
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+		assert_int_equal(source_pid_of_file(cases[i].path), cases[i].pid);
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(a_files_name_has_the_pid),
 	cmocka_unit_test_setup_teardown(
 		a_profile_is_opened_once_and_has_no_statistics, make_folder, remove_folder),
 	cmocka_unit_test_setup_teardown(
