@@ -141,6 +141,37 @@ static bool name_temporary(struct file_draft *draft, struct error *err)
 	return true;
 }
 
+/* Of a file that is to be written: what to do. Returns false. */
+static bool hint_unwritable(const char *path, struct error *err)
+{
+	static const char elsewhere[] = "name a file in a folder that you may write to";
+	const int size = (int)(path_base_name(path) - path);
+	struct stat status;
+	char folder[4096];
+
+	snprintf(folder, sizeof folder, "%.*s", size > 1 ? size - 1 : size, path);
+	switch (err->errnum) {
+	case ENOENT:
+	case ENOTDIR:
+		/* There are folders of the kernel that take no files. */
+		if (size == 0 || (stat(folder, &status) == 0 && S_ISDIR(status.st_mode)))
+			return error_hint(err, "%s", elsewhere);
+		return error_hint(
+			err, "there is no folder %s: create it, or name another file", folder);
+	case EISDIR:
+		return error_hint(err, "it is a folder: name a file in it");
+	case EACCES:
+	case EPERM:
+	case EROFS:
+		return error_hint(err, "%s", elsewhere);
+	case ENOSPC:
+	case EDQUOT:
+		return error_hint(err, "make room there, or name a file on another disk");
+	default:
+		return false;
+	}
+}
+
 bool file_draft_open(const char *path, mode_t mode, struct file_draft *draft, struct error *err)
 {
 	struct stat status;
@@ -156,9 +187,10 @@ bool file_draft_open(const char *path, mode_t mode, struct file_draft *draft, st
 	else
 		draft->fd = open(
 			draft->temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
-	if (draft->fd < 0)
-		return error_system(err, errno, "%s", path);
-	return true;
+	if (draft->fd >= 0)
+		return true;
+	error_system(err, errno, "writing %s", path);
+	return hint_unwritable(path, err);
 }
 
 bool file_draft_commit(struct file_draft *draft, struct error *err)
@@ -168,10 +200,10 @@ bool file_draft_commit(struct file_draft *draft, struct error *err)
 	draft->fd = -1;
 	if (closed == 0 && (draft->in_place || rename(draft->temporary, draft->path) == 0))
 		return true;
-	error_system(err, errno, "%s", draft->path);
+	error_system(err, errno, "writing %s", draft->path);
 	if (!draft->in_place)
 		unlink(draft->temporary);
-	return false;
+	return hint_unwritable(draft->path, err);
 }
 
 void file_draft_discard(struct file_draft *draft)

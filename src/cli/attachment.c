@@ -226,6 +226,9 @@ static bool check_no_agent(const struct process *process, struct error *err)
 	struct target target;
 	struct error ignored;
 
+	/* A stopped one has to continue for anything else. */
+	if (!process_state_check(process, err))
+		return false;
 	if (!target_of_process(process->pid, &target, &ignored))
 		return true;
 	error_set(
@@ -332,7 +335,7 @@ void attachment_examine(struct diagnosis *diagnosis, const struct process *proce
 	struct error err;
 
 	/* It has an agent, and whatever silences it would silence another one. */
-	if (process_has_agent_thread(process))
+	if (process_has_agent_thread(process) || process_is_kernel_thread(process))
 		return;
 	if (check_no_agent(process, &err) && attach_check(process, false, &err) &&
 		inject_look(process->pid, &safe, &looks, &err))

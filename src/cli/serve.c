@@ -100,6 +100,8 @@ static int run(const struct verb *verb, int argc, char **argv)
 		/* An unset variable of a script: without a target it would wait forever. */
 		if (parser.operands[i][0] == '\0')
 			return verb_usage(verb, "a TARGET is empty");
+		if (!target_check_path(parser.operands[i], &err))
+			return verb_fail(&err);
 	}
 	serve.targets = (const char *const *)parser.operands;
 	serve.target_count = parser.operand_count;

@@ -179,7 +179,7 @@ static bool check_folder(const struct process *process, struct error *err)
 
 bool attach_check(const struct process *process, bool is_forced, struct error *err)
 {
-	if (process->exe[0] == '\0' && process->resident_bytes == 0)
+	if (process_is_kernel_thread(process))
 		return error_set(err, ERROR_UNSUPPORTED, "%s[%d] is a thread of the kernel",
 			process->name, (int)process->pid);
 	/* The program first: --force changes nothing there, and another kind has other structures.

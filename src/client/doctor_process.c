@@ -338,6 +338,12 @@ void doctor_examine_process(
 {
 	struct subject subject = { .process = process };
 
+	if (process_is_kernel_thread(process)) {
+		diagnosis_add(diagnosis, FINDING_WRONG, "kernel-thread",
+			"heapctl ps --all lists the programs",
+			"it is a thread of the kernel, which has no heap of its own");
+		return;
+	}
 	buffer_init(&subject.environment, &memory_or_exit);
 	if (!examine_access(diagnosis, &subject)) {
 		/* Nothing more can be found out. */

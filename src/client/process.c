@@ -386,6 +386,11 @@ const char *process_environment_find(const struct buffer *environment, const cha
 	return NULL;
 }
 
+bool process_is_kernel_thread(const struct process *process)
+{
+	return process->exe[0] == '\0' && process->resident_bytes == 0;
+}
+
 bool process_read_start(pid_t pid, struct process_start *start, struct error *err)
 {
 	CLEANUP(buffer_deinit) struct buffer auxv = BUFFER_OR_EXIT;

@@ -37,6 +37,9 @@ struct process {
 /* ERROR_NOT_FOUND when there is no such process (or it is a zombie). */
 MUST_CHECK bool process_read(pid_t pid, struct process *process, struct error *err);
 
+/* It has neither a program nor memory of its own. */
+bool process_is_kernel_thread(const struct process *process);
+
 /*
  * The number under which /proc describes the memory and files of a process: its pid, or another
  * thread's, where the main thread has ended (pthread_exit) and the process continues without it.

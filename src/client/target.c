@@ -128,6 +128,11 @@ static bool explain_no_agent(const struct process *process, bool is_only, struct
 {
 	struct process_modules modules;
 
+	if (process_is_kernel_thread(process)) {
+		error_set(err, ERROR_NOT_FOUND, "%s[%d] is a thread of the kernel", process->name,
+			(int)process->pid);
+		return error_hint(err, "heapctl ps --all lists the programs");
+	}
 	if (!process_read_modules(process->pid, &modules, err))
 		return error_prefix(err, "%s", process->name);
 	switch (wake_read_state(process)) {
@@ -397,6 +402,13 @@ static bool refuse_file(const char *path, struct error *err)
 		err, file_kind(path) == S_IFDIR
 			     ? "heapctl trend takes a folder"
 			     : "heapctl report shows a file; heapctl ps lists the targets");
+}
+
+bool target_check_path(const char *text, struct error *err)
+{
+	const mode_t kind = strchr(text, '/') != NULL ? file_kind(text) : 0;
+
+	return kind == 0 || kind == S_IFSOCK || refuse_file(text, err);
 }
 
 bool target_of_socket(const char *path, struct target *target, struct error *err)

@@ -36,6 +36,12 @@ struct target {
 };
 
 /*
+ * Whether the text may become a target later: false (ERROR_USAGE) if it is the path of something
+ * that is no socket.
+ */
+MUST_CHECK bool target_check_path(const char *text, struct error *err);
+
+/*
  * Finds the target and checks that its agent listens there. ERROR_NOT_FOUND when there is none
  * or it has no agent, ERROR_USAGE when the name is ambiguous, ERROR_DENIED. Wakes an agent that is
  * there on demand.

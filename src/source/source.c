@@ -330,7 +330,8 @@ static bool open_target(const char *operand, const struct source_options *option
 		return false;
 	/* What became of a pid is said already. */
 	if (operand[strspn(operand, "0123456789")] == '\0')
-		return error_hint(err, "there is no file of that name");
+		return error_hint(err, "there is no file of that name either; heapctl ps --all "
+				       "lists the processes");
 	error_set(err, ERROR_NOT_FOUND, "there is no file '%s', and no process is called so",
 		operand);
 	return error_hint(err, "heapctl ps --all lists the processes");

@@ -258,7 +258,13 @@ class Switching(ControlCase):
     def test_a_dump_that_fails_leaves_nothing(self):
         folder = self.path("gone")
         _, said = self.heapctl("dump", self.pid, "-o", f"{folder}/x", code=1)
-        self.assertIn("No such file or directory", said)
+        self.assertIn(f"writing {folder}/x: No such file or directory (there is no folder {folder}: create it", said)
+        for words, why in ((("stats", self.pid, "-o", f"{folder}/x"), f"there is no folder {folder}: create it"),
+                           (("record", self.pid, "-d", "1s", "-o", f"{folder}/x"), f"there is no folder {folder}: create it"),
+                           (("dump", self.pid, "-o", self.folder), "it is a folder: name a file in it"),
+                           (("stats", self.pid, "-o", self.folder), "it is a folder: name a file in it")):
+            self.assertIn(f"writing {words[-1]}: ", self.heapctl(*words, code=1)[1])
+            self.assertIn(why, self.heapctl(*words, code=1)[1])
         os.mkdir(folder)
         agent = FakeAgent(self.agents, lambda method, target: None if "profile" in target else (200, fake_status()))
         try:
@@ -613,6 +619,8 @@ class NotThere(Case):
         file = os.path.join(self.folder, "file")
         pathlib.Path(file).write_text("")
         self.assertIn("is not a socket", self.heapctl("dump", file, "-o", "-", code=2)[1])
+        for path in (file, self.folder):
+            self.assertIn("is not a socket", self.heapctl("serve", "--listen", "127.0.0.1:0", path, code=2)[1])
 
     def test_an_ambiguous_name_lists_the_candidates(self):
         name = own_name("twin")

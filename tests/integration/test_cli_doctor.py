@@ -150,6 +150,13 @@ class Doctor(Case):
         self.assertIn("folder-mode", self.examine(ok=False))
         self.assertIn("folder-mode", self.examine(self.sleeper(), ok=False))
 
+    def test_a_thread_of_the_kernel(self):
+        if pathlib.Path("/proc/2/comm").read_text() != "kthreadd\n":
+            self.skipTest("no thread of the kernel in this pid namespace")
+        self.assertEqual(list(self.examine(2, ok=False)), ["kernel-thread"])
+        for verb in ("status", "dump", "record", "report", "attach"):
+            self.assertIn("is a thread of the kernel", self.heapctl(verb, 2, code=1)[1])
+
     def test_advice_for_a_stopped_process_has_one_order(self):
         pid = self.sleeper()
         os.kill(pid, signal.SIGSTOP)
