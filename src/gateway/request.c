@@ -129,6 +129,8 @@ bool reply_is_shortage(const struct error *err)
 
 static const char *hint_of(const struct error *err)
 {
+	if (err->hint[0] == '\0' && err->kind == ERROR_USAGE)
+		return "/openapi.json describes the parameters";
 	if (err->hint[0] != '\0' || !reply_is_shortage(err))
 		return err->hint;
 	return err->errnum == EMFILE

@@ -204,11 +204,8 @@ bool router_check(const struct http_target *target, struct request *request, str
 		struct request_value *const value = &request->values[i];
 		if (!parameter->is_in_path)
 			value->text = http_target_parameter(target, parameter->name);
-		if (value->text != NULL && !parse_value(parameter, value, err)) {
-			if (err->hint[0] == '\0')
-				error_hint(err, "/openapi.json describes it");
+		if (value->text != NULL && !parse_value(parameter, value, err))
 			return false;
-		}
 		if (value->text == NULL && parameter->is_required) {
 			error_set(err, ERROR_USAGE, "the parameter %s is missing", parameter->name);
 			return error_hint(err, "/openapi.json describes it");

@@ -262,6 +262,8 @@ class UnknownTargets(Originals):
                      "pprof/heap", "pprof/cmdline", "pprof/symbol", "debug/pprof/heap", "debug/pprof/", "metrics", "mtev/heap_profile"):
             answer = self.expect(self.get(f"/{path}?duratoin=5mins"), 400)
             self.assertIn("there is no parameter 'duratoin'", answer.text)
+        for path in ("api/v1/timeline?max=x", "api/v1/profile?id=x", "api/v1/profile?format=x", "v1/stats?options=5x", "v1/runs/x"):
+            self.assertTrue(self.expect(self.get(f"/{path}"), 400).json["error"]["hint"], path)
         self.assertIsNone(self.get("/memory-profiler/state").json["memory_profiler"]["current_run"]["id"])
 
 
