@@ -10,7 +10,6 @@
 #include "agent/capture.h"
 #include "agent/folder.h"
 #include "agent/on_demand.h"
-#include "agent/process_mark.h"
 #include "agent/service.h"
 #include "agent/stacks.h"
 #include "agent/thread.h"

@@ -7,9 +7,8 @@
 #include <unistd.h>
 
 #include "agent/on_demand.h"
-#include "agent/process_mark.h"
-#include "agent/stacks.h"
 #include "agent/thread.h"
+#include "agent/stacks.h"
 #include "base/clock.h"
 #include "base/memory.h"
 
