@@ -175,7 +175,7 @@ class Bodies(GatewayCase):
         self.check(f"/targets/{self.attached.pid}/v1/detach", "POST")
         self.check("/v1/runs/17", status=404)
         self.check("/pprof/growth", status=404)
-        self.check("/memory-profiler/download/raw?id=17", status=400)
+        self.check("/memory-profiler/download/raw?id=17", status=404)
         self.check_completeness()
 
     def check_changes(self):
@@ -312,7 +312,7 @@ class Targets(GatewayCase):
             self.expect(self.get(f"/targets/{process.pid}/api/v1/classes"), 200)
         run = self.make_run(second_port, prefix=f"/targets/{second.pid}")
         self.expect(self.get(f"/targets/{second.pid}/memory-profiler/download/text?id={run}"), 200)
-        self.expect(self.get(f"/targets/{first.pid}/memory-profiler/download/text?id={run}"), 400)
+        self.expect(self.get(f"/targets/{first.pid}/memory-profiler/download/text?id={run}"), 404)
 
     def test_a_name_that_several_have_is_all_of_them(self):
         first, _ = self.start_named_redis(SEVERAL)
