@@ -177,9 +177,11 @@ static struct taken_range *find_taken(
 /* Ranges that overlap become one: each is removed once, however many overlap. */
 static void take_range(struct address_space *space, uint64_t start, uint64_t limit)
 {
-	struct taken_range *const range = xmalloc(sizeof *range);
 	struct taken_range *other;
 
+	if (start >= limit)
+		return;
+	struct taken_range *const range = xmalloc(sizeof *range);
 	*range = (struct taken_range){ start, limit };
 	while ((other = find_taken(space, range->start, range->limit)) != NULL) {
 		if (other->start < range->start)
@@ -189,8 +191,8 @@ static void take_range(struct address_space *space, uint64_t start, uint64_t lim
 		tdelete(other, &space->taken, compare_ranges);
 		free(other);
 	}
-	if (start >= limit || tsearch(range, &space->taken, compare_ranges) == NULL)
-		free(range);
+	/* The tree takes memory for its node. */
+	xcheck(tsearch(range, &space->taken, compare_ranges), sizeof *range);
 }
 
 void address_space_init(struct address_space *space, struct profile *out)

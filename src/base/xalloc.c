@@ -13,7 +13,7 @@ enum {
 	MIN_ADVISED_BYTES = 2 * HUGE_PAGE_BYTES,
 };
 
-static void *checked(void *block, size_t size)
+void *xcheck(void *block, size_t size)
 {
 	if (block == NULL) {
 		fprintf(stderr, "heapctl: out of memory: %zu bytes requested\n", size);
@@ -24,14 +24,14 @@ static void *checked(void *block, size_t size)
 
 void *xmalloc(size_t size)
 {
-	return checked(malloc(size == 0 ? 1 : size), size);
+	return xcheck(malloc(size == 0 ? 1 : size), size);
 }
 
 void *xmalloc_huge(size_t size)
 {
 	if (size < HUGE_PAGE_BYTES)
 		return xmalloc(size);
-	void *const block = checked(aligned_alloc(HUGE_PAGE_BYTES, size), size);
+	void *const block = xcheck(aligned_alloc(HUGE_PAGE_BYTES, size), size);
 	/* Advice: without such pages it is slower, no more. */
 	madvise(block, size, MADV_HUGEPAGE);
 	return block;
@@ -41,14 +41,14 @@ void *xcalloc(size_t count, size_t size)
 {
 	if (count == 0 || size == 0)
 		count = size = 1;
-	return checked(calloc(count, size), size);
+	return xcheck(calloc(count, size), size);
 }
 
 void *xreallocarray(void *block, size_t count, size_t size)
 {
 	if (count == 0 || size == 0)
 		count = size = 1;
-	return checked(reallocarray(block, count, size), size);
+	return xcheck(reallocarray(block, count, size), size);
 }
 
 /*
@@ -80,7 +80,7 @@ void *xgrow_more(void *items, size_t *capacity, size_t needed, size_t size)
 
 char *xstrndup(const char *text, size_t size)
 {
-	return checked(strndup(text, size), size);
+	return xcheck(strndup(text, size), size);
 }
 
 char *xstrdup(const char *text)
@@ -97,7 +97,7 @@ char *xasprintf(const char *format, ...)
 	if (vasprintf(&text, format, arguments) < 0)
 		text = NULL;
 	va_end(arguments);
-	return checked(text, strlen(format));
+	return xcheck(text, strlen(format));
 }
 
 static void *resize_or_exit(
@@ -109,7 +109,7 @@ static void *resize_or_exit(
 		free(block);
 		return NULL;
 	}
-	return checked(realloc(block, new_size), new_size);
+	return xcheck(realloc(block, new_size), new_size);
 }
 
 const struct memory memory_or_exit = { .resize = resize_or_exit };

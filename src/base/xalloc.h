@@ -21,6 +21,9 @@ extern const struct memory memory_or_exit;
 		.limit = SIZE_MAX, .memory = &memory_or_exit \
 	}
 
+/* `block`, which a function of the C library has allocated; ends the program where it is NULL. */
+void *xcheck(void *block, size_t size) __attribute__((returns_nonnull));
+
 /* Never NULL, not even for a size of 0. Free with free(). */
 void *xmalloc(size_t size) __attribute__((malloc, returns_nonnull));
 

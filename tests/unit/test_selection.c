@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/selection.h"
 
+#include <dlfcn.h>
+#include <search.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "profile_texts.h"
 #include "unit.h"
@@ -43,6 +48,18 @@ static const char second[] = "--- symbol\n"
 			     "500000-501000 r-xp 00000000 00:00 1 /bin/server\n"
 			     "7000000-7010000 r-xp 00000000 00:00 3 /lib/libparse.so.1\n"
 			     "8000000-8010000 r-xp 00000000 00:00 4 /lib/libdraw.so.1\n";
+
+static bool has_no_memory;
+
+/* Before the C library's; both make the same tree. */
+void *tsearch(const void *key, void **root, int (*compare)(const void *, const void *))
+{
+	void *(*real)(const void *, void **, int (*)(const void *, const void *)) = NULL;
+	void *const found = dlsym(RTLD_NEXT, "tsearch");
+
+	memcpy(&real, &found, sizeof real);
+	return has_no_memory ? NULL : real(key, root, compare);
+}
 
 static struct profile *select_all(
 	const char *now, const char *other, bool is_base, struct selection_request request)
@@ -171,7 +188,26 @@ static void tells_threads_apart_when_asked(void **state)
 	profile_free(selected);
 }
 
+/* A range that is not noted would be given to another module as well. */
+static void ends_where_a_taken_range_cannot_be_noted(void **state)
+{
+	(void)state;
+	int status = 0;
+	const pid_t pid = fork();
+
+	if (pid == 0) {
+		fclose(stderr);
+		has_no_memory = true;
+		profile_free(select_all(first, second, false, (struct selection_request){ 0 }));
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 1);
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(ends_where_a_taken_range_cannot_be_noted),
 	cmocka_unit_test(leaves_the_allocator_out),
 	cmocka_unit_test(gives_equal_places_equal_addresses),
 	cmocka_unit_test(moves_a_module_whose_addresses_are_taken),
