@@ -550,7 +550,9 @@ static uint64_t rounded_to_word(uint64_t size)
 	return (size + 3) & ~(uint64_t)3;
 }
 
-bool elf_notes_build_id(const void *notes, size_t size, char id[ELF_BUILD_ID_MAX])
+/* The description of the note, of at least one byte; NULL when there is none. */
+static const unsigned char *find_note(const void *notes, size_t size, const char name[4],
+	unsigned type, size_t *description_bytes)
 {
 	const unsigned char *at = notes;
 	size_t left = size;
@@ -562,32 +564,70 @@ bool elf_notes_build_id(const void *notes, size_t size, char id[ELF_BUILD_ID_MAX
 		const uint64_t description_size = rounded_to_word(note.n_descsz);
 		const uint64_t whole = sizeof note + name_size + description_size;
 		if (whole > left)
-			return false;
-		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
-			memcmp(at + sizeof note, "GNU", 4) == 0 && note.n_descsz > 0 &&
-			note.n_descsz <= (ELF_BUILD_ID_MAX - 1) / 2) {
-			write_hex(at + sizeof note + name_size, note.n_descsz, id);
-			return true;
+			return NULL;
+		if (note.n_type == type && note.n_namesz == 4 &&
+			memcmp(at + sizeof note, name, 4) == 0 && note.n_descsz > 0) {
+			*description_bytes = note.n_descsz;
+			return at + sizeof note + name_size;
 		}
 		at += whole;
 		left -= (size_t)whole;
 	}
-	return false;
+	return NULL;
 }
 
-bool elf_file_build_id(struct elf_file *elf, char id[ELF_BUILD_ID_MAX])
+bool elf_notes_build_id(const void *notes, size_t size, char id[ELF_BUILD_ID_MAX])
+{
+	size_t bytes = 0;
+	const unsigned char *const found = find_note(notes, size, "GNU", NT_GNU_BUILD_ID, &bytes);
+
+	if (found == NULL || bytes > (ELF_BUILD_ID_MAX - 1) / 2)
+		return false;
+	write_hex(found, bytes, id);
+	return true;
+}
+
+/* The sections with notes one after the other, from the number `at`. */
+static const unsigned char *next_notes(struct elf_file *elf, uint64_t *at, size_t *size)
 {
 	ElfW(Shdr) section;
 	const uint64_t count = section_count(elf);
 
-	for (uint64_t i = 0; i < count && section_at(elf, i, &section); i++) {
+	while (*at < count && section_at(elf, (*at)++, &section)) {
 		if (section.sh_type != SHT_NOTE)
 			continue;
 		/* Of longer ones, which are no build-id's, the beginning. */
-		const size_t size = section.sh_size < ELF_WINDOW_BYTES ? (size_t)section.sh_size
-								       : ELF_WINDOW_BYTES;
-		const unsigned char *const notes = bytes_at(elf, section.sh_offset, size);
-		if (notes != NULL && elf_notes_build_id(notes, size, id))
+		*size = section.sh_size < ELF_WINDOW_BYTES ? (size_t)section.sh_size
+							   : ELF_WINDOW_BYTES;
+		const unsigned char *const notes = bytes_at(elf, section.sh_offset, *size);
+		if (notes != NULL)
+			return notes;
+	}
+	return NULL;
+}
+
+bool elf_file_build_id(struct elf_file *elf, char id[ELF_BUILD_ID_MAX])
+{
+	const unsigned char *notes;
+	uint64_t at = 0;
+	size_t size = 0;
+
+	while ((notes = next_notes(elf, &at, &size)) != NULL) {
+		if (elf_notes_build_id(notes, size, id))
+			return true;
+	}
+	return false;
+}
+
+bool elf_file_is_go(struct elf_file *elf)
+{
+	enum { GO_BUILD_ID = 4 };
+	const unsigned char *notes;
+	uint64_t at = 0;
+	size_t size = 0;
+
+	while ((notes = next_notes(elf, &at, &size)) != NULL) {
+		if (find_note(notes, size, "Go\0", GO_BUILD_ID, &size) != NULL)
 			return true;
 	}
 	return false;

@@ -97,3 +97,6 @@ bool elf_file_build_id(struct elf_file *elf, char id[ELF_BUILD_ID_MAX]);
 
 /* The same out of note bytes, of a loaded object for instance. */
 bool elf_notes_build_id(const void *notes, size_t size, char id[ELF_BUILD_ID_MAX]);
+
+/* Whether Go's linker made it: its note is there in stripped files, too. */
+bool elf_file_is_go(struct elf_file *elf);

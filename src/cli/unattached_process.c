@@ -2,6 +2,7 @@
 #include "cli/unattached_process.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "base/xalloc.h"
 #include "client/attach_check.h"
 #include "client/kernel_view.h"
+#include "client/program.h"
 #include "client/target.h"
 
 /* Of a process with millions of mappings; the kernel makes some 700 bytes for each. */
@@ -41,6 +43,15 @@ static bool read_smaps(struct unattached_process *unattached, struct error *err)
 		       process->name, (int)process->pid);
 }
 
+static bool has_allocator(pid_t pid)
+{
+	char path[64];
+
+	snprintf(path, sizeof path, "/proc/%d/exe", (int)process_living_thread(pid));
+	CLEANUP(fd_cleanup) const int fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd >= 0 && program_has_allocator(fd);
+}
+
 /* The pid stays that of this process as long as it has not ended. */
 static bool read_process(struct unattached_process *unattached, struct error *err)
 {
@@ -55,6 +66,7 @@ static bool read_process(struct unattached_process *unattached, struct error *er
 		!process_read_modules(pid, &unattached->modules, err) ||
 		!read_smaps(unattached, err))
 		return false;
+	unattached->has_own_allocator = has_allocator(pid);
 	unattached->can_attach = attach_check(&unattached->process, false, &unattached->refusal);
 	return !has_ended(process_fd) ||
 	       error_set(err, ERROR_NOT_FOUND, "process %d has ended", (int)pid);
@@ -77,7 +89,8 @@ bool unattached_process_has_glibc(const struct unattached_process *unattached)
 {
 	const struct process_modules *const modules = &unattached->modules;
 
-	return modules->has_libc && !modules->has_musl && modules->jemalloc[0] == '\0' &&
+	return modules->has_libc && !modules->has_musl && !modules->is_go &&
+	       !unattached->has_own_allocator && modules->jemalloc[0] == '\0' &&
 	       modules->other_allocator[0] == '\0' && modules->sanitizer[0] == '\0';
 }
 
@@ -99,6 +112,11 @@ char *unattached_process_describe_attach(const struct unattached_process *unatta
 	/* An agent is in it already, and does not answer. */
 	if (unattached->modules.agent[0] != '\0' && unattached->absence.hint[0] != '\0')
 		return xstrdup(unattached->absence.hint);
+	if (unattached->can_attach && unattached->modules.is_go)
+		return xasprintf("it is a Go program: heapctl attach %d tells what its C code "
+				 "allocates; for the "
+				 "heap of Go's runtime " PROGRAM_GO_HINT,
+			(int)process->pid);
 	if (unattached->can_attach)
 		return xasprintf(
 			"heapctl attach %d tells which functions hold what is allocated from then "

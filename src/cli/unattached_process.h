@@ -15,7 +15,8 @@
 struct unattached_process {
 	struct process process;
 	struct process_modules modules;
-	struct error absence; /* why no agent answers */
+	struct error absence;	/* why no agent answers */
+	bool has_own_allocator; /* in the program's file */
 	bool can_attach;
 	struct error refusal; /* why not */
 	struct smaps smaps;
@@ -29,7 +30,7 @@ struct unattached_process {
 MUST_CHECK bool unattached_process_read(
 	const char *text, struct unattached_process *unattached, struct error *err);
 
-/* Its malloc may be glibc's: no other was loaded. */
+/* Its malloc may be glibc's: there is no other, and no runtime with a heap of its own. */
 bool unattached_process_has_glibc(const struct unattached_process *unattached);
 
 /* What attaching would tell, or why it would be refused; a sentence. Free with free(). */

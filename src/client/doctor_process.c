@@ -82,7 +82,12 @@ static bool examine_kind(struct diagnosis *diagnosis, const struct subject *subj
 			"use a build of the program for glibc",
 			"the program is linked with musl, and the agent with glibc: the agent "
 			"cannot be loaded");
-	return subject->is_foreign || subject->modules.has_musl;
+	else if (subject->modules.is_go && !subject->modules.has_libc)
+		diagnosis_add(diagnosis, FINDING_WRONG, "go-program", PROGRAM_GO_HINT,
+			"the program is a static Go program: its memory is that of Go's runtime, "
+			"and the agent cannot be loaded");
+	return subject->is_foreign || subject->modules.has_musl ||
+	       (subject->modules.is_go && !subject->modules.has_libc);
 }
 
 static bool has_jemalloc(const struct subject *subject)
@@ -231,7 +236,9 @@ static bool examine_socket_folder(struct diagnosis *diagnosis, const struct subj
 			"its agent does not answer: %s", err.message);
 		return true;
 	}
-	if (access(seen, F_OK) == 0 || errno != ENOENT)
+	/* An agent that is asleep may not have created it yet. */
+	if (access(seen, F_OK) == 0 || errno != ENOENT ||
+		wake_read_state(subject->process) == WAKE_ASLEEP)
 		return false;
 	diagnosis_add(diagnosis, FINDING_WRONG, "folder-removed",
 		"wait ten seconds, in which the agent creates it again if it can, or create it for "
@@ -351,6 +358,10 @@ void doctor_examine_process(
 		if (has_jemalloc(&subject))
 			examine_allocator(diagnosis, &subject);
 	} else {
+		if (subject.modules.is_go)
+			diagnosis_add(diagnosis, FINDING_NOTE, "go-program", PROGRAM_GO_HINT,
+				"it is a Go program: heapctl shows what its C code allocates, and "
+				"not the heap of Go's runtime");
 		examine_agent(diagnosis, &subject, why);
 		examine_allocator(diagnosis, &subject);
 		examine_preload(diagnosis, &subject);

@@ -305,6 +305,8 @@ static bool refuse_impossible(const struct launch_plan *plan, struct error *err)
 		error_set(err, ERROR_UNSUPPORTED,
 			"%s is linked statically%s: nothing can be preloaded into it",
 			program->path, program->mallctl[0] == '\0' ? "" : ", with jemalloc inside");
+		if (program->is_go)
+			return error_hint(err, PROGRAM_GO_HINT);
 		return error_hint(err, "link the agent into it (heapctl_start of heapctl.h), or "
 				       "link it dynamically");
 	}

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "base/user_name.h"
 #include "base/utf8.h"
 #include "base/xalloc.h"
+#include "client/program.h"
 #include "client/trace_denial.h"
 
 enum { PROC_PATH_BYTES = 64 };
@@ -329,11 +331,23 @@ static void note_module(struct process_modules *modules, const struct proc_map *
 
 const char *process_agent_hint(const struct process_modules *modules)
 {
+	if (modules->is_go && !modules->has_libc)
+		return PROGRAM_GO_HINT;
 	if (modules->has_musl)
 		return "use a build of it for glibc instead of musl";
 	return modules->has_libc ? "load one with heapctl attach, or start it with heapctl run"
 				 : "link libheapctl.a into it, as nothing can be preloaded into a "
 				   "static program";
+}
+
+static bool is_go(pid_t pid)
+{
+	char path[PROC_PATH_BYTES];
+	CLEANUP(fd_cleanup)
+	const int fd =
+		open(proc_path(process_living_thread(pid), "exe", path), O_RDONLY | O_CLOEXEC);
+
+	return fd >= 0 && program_is_go(fd);
 }
 
 bool process_read_modules(pid_t pid, struct process_modules *modules, struct error *err)
@@ -349,6 +363,7 @@ bool process_read_modules(pid_t pid, struct process_modules *modules, struct err
 	struct proc_map map;
 	while (proc_map_next(&at, maps.data + maps.size, &map))
 		note_module(modules, &map);
+	modules->is_go = is_go(pid);
 	if (!modules->has_libc)
 		modules->has_libc = process_read_start(pid, &start, &ignored) && !start.is_static;
 	return true;

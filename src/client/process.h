@@ -74,6 +74,7 @@ struct process_modules {
 	bool has_deleted; /* some library was replaced since */
 	bool has_libc;	  /* dynamically linked, also where it is not loaded yet */
 	bool has_musl;	  /* its C library is musl */
+	bool is_go;	  /* a Go program, with or without C parts */
 };
 
 /* What brings the agent into a program that has none. */

@@ -105,6 +105,25 @@ bool program_is_foreign(int fd)
 		       : problem.kind == ERROR_UNSUPPORTED;
 }
 
+bool program_is_go(int fd)
+{
+	struct elf_file elf;
+	struct error ignored;
+
+	return elf_file_init_fd(&elf, fd, "", &ignored) && elf_file_is_go(&elf);
+}
+
+bool program_has_allocator(int fd)
+{
+	struct elf_file elf;
+	struct error ignored;
+
+	/* The C library calls malloc too, so the linker shows it the program's, if it has one. */
+	return elf_file_init_fd(&elf, fd, "", &ignored) &&
+	       (elf_file_function(&elf, "malloc") != 0 ||
+		       elf_file_has_text(&elf, 'I', "nvalid conf pair"));
+}
+
 const char *program_conf_variable(
 	int fd, const char *mallctl, char variable[MALLOC_CONF_VARIABLE_BYTES])
 {
@@ -217,6 +236,7 @@ static bool inspect_elf(int fd, struct program *program, struct error *err)
 	}
 	program->is_foreign = elf.header.e_machine != own_header.e_machine;
 	program->kind = elf_file_has_interpreter(&elf) ? PROGRAM_DYNAMIC : PROGRAM_STATIC;
+	program->is_go = elf_file_is_go(&elf);
 	find_mallctl(&elf, program->mallctl);
 	walk_closure(&elf, program);
 	return true;

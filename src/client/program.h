@@ -32,8 +32,9 @@ struct program {
 	char other_allocator[4096];	  /* libtcmalloc, libmimalloc, ...; else "" */
 	char sanitizer[4096];		  /* libasan and the like; else "" */
 	bool is_privileged; /* setuid, setgid or capabilities for this user: AT_SECURE */
-	bool is_foreign;    /* for another kind of machine (32 bit) */
-	bool is_musl;	    /* linked with that C library */
+	bool is_go;
+	bool is_foreign; /* for another kind of machine (32 bit) */
+	bool is_musl;	 /* linked with that C library */
 };
 
 /*
@@ -55,6 +56,20 @@ const char *program_conf_variable(
  * False when there is none.
  */
 bool program_find_mallctl(int fd, char name[MALLCTL_NAME_BYTES]);
+
+/* What shows the memory of Go's runtime. */
+#define PROGRAM_GO_HINT                                                                     \
+	"use Go's own profiler, net/http/pprof or runtime/pprof: heapctl report reads its " \
+	"heap profiles"
+
+/* Whether Go's linker made the ELF file open on `fd`. */
+bool program_is_go(int fd);
+
+/*
+ * Whether the ELF file open on `fd` brings a malloc or a jemalloc of its own, also when it is
+ * stripped. Reads its constant texts for that.
+ */
+bool program_has_allocator(int fd);
 
 /* Whether the ELF file open on `fd` is for another kind of machine than this program. */
 bool program_is_foreign(int fd);

@@ -40,6 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	(void)elf_file_has_text(&elf, '<', "jemalloc>: ");
 	(void)elf_file_has_name(&elf, "MALLOC_CONF");
 	(void)elf_file_has_interpreter(&elf);
+	(void)elf_file_is_go(&elf);
 	(void)elf_file_dynamic_texts(&elf, DT_NEEDED, text, sizeof text, check_text, text);
 	(void)elf_file_has_headers(&elf, &segment, 1);
 	if (elf_file_build_id(&elf, id) && strlen(id) % 2 != 0)

@@ -123,6 +123,21 @@ static void finds_functions_by_their_end(void **state)
 	assert_int_equal(elf_file_function(&elf, "elsewhere_mallctl"), 0);
 }
 
+static void knows_a_program_of_gos_linker(void **state)
+{
+	(void)state;
+	struct image image = image_of_a_program();
+	struct elf_file elf;
+	struct error err;
+	char id[ELF_BUILD_ID_MAX];
+
+	image.note.header.n_type = 4;
+	memcpy(image.note.name, "Go\0", 4);
+	assert_true(elf_file_init(&elf, &image, sizeof image, "image", &err));
+	assert_true(elf_file_is_go(&elf));
+	assert_false(elf_file_build_id(&elf, id));
+}
+
 static void reads_what_identifies_a_build(void **state)
 {
 	(void)state;
@@ -135,6 +150,7 @@ static void reads_what_identifies_a_build(void **state)
 	assert_true(elf_file_init(&elf, &image, sizeof image, "image", &err));
 	assert_true(elf_file_build_id(&elf, id));
 	assert_string_equal(id, "deadbeef");
+	assert_false(elf_file_is_go(&elf));
 	assert_true(elf_file_has_headers(&elf, &image.segment, 1));
 	other.p_vaddr++;
 	assert_false(elf_file_has_headers(&elf, &other, 1));
@@ -260,6 +276,7 @@ static void ask_everything(const void *data, size_t size)
 	elf_file_function(&elf, "malloc");
 	elf_file_has_text(&elf, '<', "jemalloc>: ");
 	elf_file_build_id(&elf, id);
+	elf_file_is_go(&elf);
 	elf_file_has_headers(&elf, &segment, 1);
 	elf_file_has_name(&elf, "B_CONF");
 	elf_file_has_interpreter(&elf);
@@ -367,6 +384,7 @@ static void survives_every_damaged_byte(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(finds_functions_by_their_end),
+	cmocka_unit_test(knows_a_program_of_gos_linker),
 	cmocka_unit_test(reads_what_identifies_a_build),
 	cmocka_unit_test(refuses_what_is_no_file_of_this_machine),
 	cmocka_unit_test(finds_a_whole_name_only),
