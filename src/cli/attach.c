@@ -47,6 +47,7 @@ static const struct verb_option options[] = {
 static void print_attached(const struct attachment *attachment, bool is_active)
 {
 	const struct entry_result *const entries = &attachment->entries;
+	const struct error *const problem = &attachment->problem;
 
 	printf("%s: attached; one thread stood still for %.1f ms\n", attachment->target.label,
 		(double)attachment->stop_us / 1000);
@@ -59,8 +60,14 @@ static void print_attached(const struct attachment *attachment, bool is_active)
 		printf("%zu functions of %s are patched; all %d threads stood still for %.1f ms\n",
 			entries->functions, attachment->entries_in, entries->threads,
 			(double)entries->stop_us / 1000);
-	printf("%s\n", is_active ? "sampling is on: profiles show what is allocated from now on"
-				 : "sampling is off: heapctl activate switches it on");
+	if (problem->kind != ERROR_NONE)
+		printf("sampling cannot be switched on: %s%s%s%s\n", problem->message,
+			problem->hint[0] == '\0' ? "" : " (", problem->hint,
+			problem->hint[0] == '\0' ? "" : ")");
+	else
+		printf("%s\n",
+			is_active ? "sampling is on: profiles show what is allocated from now on"
+				  : "sampling is off: heapctl activate switches it on");
 	printf("heapctl detach %d takes the agent out again\n",
 		(int)attachment->target.process.pid);
 }
@@ -110,13 +117,14 @@ static int run_attach(const struct verb *verb, int argc, char **argv)
 		return EXIT_DONE;
 	}
 	CLEANUP(json_cleanup)
-	json_t *value = json_pack("{s:i, s:s, s:b, s:I, s:I, s:I, s:i, s:I, s:s, s:I}", "pid",
+	json_t *value = json_pack("{s:i, s:s, s:b, s:I, s:I, s:I, s:i, s:I, s:s, s:I, s:s}", "pid",
 		(int)attachment.target.process.pid, "name", attachment.target.process.name,
 		"active", request.is_active, "stop_us", (json_int_t)attachment.stop_us,
 		"max_stop_us", (json_int_t)attachment.max_stop_us, "total_stop_us",
 		(json_int_t)attachment.total_stop_us, "stops", attachment.stops, "entries",
 		(json_int_t)attachment.entries.functions, "entries_in", attachment.entries_in,
-		"all_stop_us", (json_int_t)attachment.entries.stop_us);
+		"all_stop_us", (json_int_t)attachment.entries.stop_us, "problem",
+		attachment.problem.kind == ERROR_NONE ? "" : attachment.problem.message);
 	control_print_json(value);
 	return EXIT_DONE;
 }

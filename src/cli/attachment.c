@@ -15,6 +15,8 @@
 #include "client/agent_client.h"
 #include "client/attach_check.h"
 #include "client/process.h"
+#include "client/program.h"
+#include "client/wake.h"
 #include "inject/entry_functions.h"
 #include "inject/inject.h"
 
@@ -221,16 +223,30 @@ bool attachment_end(const struct target *target, json_t **answer, struct entry_r
 	return true;
 }
 
+static bool has_agent_on_demand(const struct process *process)
+{
+	const enum wake_state state = wake_read_state(process);
+
+	return state == WAKE_ASLEEP || state == WAKE_SANDBOXED;
+}
+
 static bool check_no_agent(const struct process *process, struct error *err)
 {
 	struct target target;
 	struct error ignored;
+	char pid[16];
 
 	/* A stopped one has to continue for anything else. */
 	if (!process_state_check(process, err))
 		return false;
-	if (!target_of_process(process->pid, &target, &ignored))
+	snprintf(pid, sizeof pid, "%d", (int)process->pid);
+	if (has_agent_on_demand(process)) {
+		/* The agent that is there would start, not another one. */
+		if (!target_resolve(pid, &target, err))
+			return false;
+	} else if (!target_of_process(process->pid, &target, &ignored)) {
 		return true;
+	}
 	error_set(
 		err, ERROR_STATE, "%s[%d] has an agent already", process->name, (int)process->pid);
 	return error_hint(err, "heapctl activate %d switches sampling on", (int)process->pid);
@@ -272,6 +288,36 @@ static bool refuse_mapped(
 	return error_hint(err, "attach without --mapped; heapctl account shows how much is mapped");
 }
 
+/* The tables of modules do not show the calls of an allocator that the program has itself. */
+static bool suggest_entry(const struct process *process, struct error *err)
+{
+	CLEANUP(entry_functions_deinit) struct entry_functions found = { 0 };
+	struct error ignored;
+
+	if (entry_functions_find(&found, process->pid, ENTRY_OF_PROGRAM, &ignored))
+		error_hint(err,
+			"the program has an allocator of its own, whose functions --method entry "
+			"patches");
+	return false;
+}
+
+/* Not refused: the allocator's statistics and options may be what is wanted. */
+static bool note_problem(const struct process *process, enum attach_method method,
+	struct attachment *attachment, struct error *err)
+{
+	CLEANUP(json_cleanup) json_t *status = NULL;
+
+	if (agent_check_profiling(&attachment->target, &status, &attachment->problem))
+		return true;
+	if (attachment->problem.kind != ERROR_UNSUPPORTED) {
+		*err = attachment->problem;
+		return false;
+	}
+	if (method == ATTACH_GOT)
+		(void)suggest_entry(process, &attachment->problem);
+	return true;
+}
+
 static bool make(const struct process *process, const struct attach_request *request,
 	const struct entry_functions *found, struct attachment *attachment, struct error *err)
 {
@@ -286,7 +332,8 @@ static bool make(const struct process *process, const struct attach_request *req
 	if (patch_functions(process, found, &result, attachment, err) &&
 		check_mapped(&attachment->target, request->wants_mapped, err) &&
 		set_interval(&attachment->target, request->lg_sample, err) &&
-		(!request->is_active || post(&attachment->target, "/v1/activate", err)))
+		(request->is_active ? post(&attachment->target, "/v1/activate", err)
+				    : note_problem(process, request->method, attachment, err)))
 		return true;
 	/* Otherwise an agent of no use would stay there. */
 	if (!attachment_end(&attachment->target, &answer, &ignored_result, &ignored)) {
@@ -295,17 +342,13 @@ static bool make(const struct process *process, const struct attach_request *req
 	return false;
 }
 
-/* The tables of modules do not show the calls of an allocator that the program has itself. */
-static bool suggest_entry(const struct process *process, struct error *err)
+/* Its threads stand on stacks of Go's runtime, which cannot be walked to their ends. */
+static bool is_go(const struct process *process)
 {
-	CLEANUP(entry_functions_deinit) struct entry_functions found = { 0 };
+	struct process_modules modules;
 	struct error ignored;
 
-	if (entry_functions_find(&found, process->pid, ENTRY_OF_PROGRAM, &ignored))
-		error_hint(err,
-			"the program has an allocator of its own, whose functions --method entry "
-			"patches");
-	return false;
+	return process_read_modules(process->pid, &modules, &ignored) && modules.is_go;
 }
 
 bool attachment_make(const struct process *process, const struct attach_request *request,
@@ -324,6 +367,8 @@ bool attachment_make(const struct process *process, const struct attach_request 
 		return true;
 	if (reason.kind != ERROR_NONE && err->kind == ERROR_UNSUPPORTED)
 		*err = reason;
+	if (err->kind == ERROR_STATE && is_go(process))
+		return error_hint(err, "it is a Go program: " PROGRAM_GO_HINT);
 	return request->method == ATTACH_GOT && err->kind == ERROR_UNSUPPORTED
 		       ? suggest_entry(process, err)
 		       : false;
@@ -334,8 +379,12 @@ void attachment_examine(struct diagnosis *diagnosis, const struct process *proce
 	int safe = 0, looks = 0;
 	struct error err;
 
-	/* It has an agent, and whatever silences it would silence another one. */
-	if (process_has_agent_thread(process) || process_is_kernel_thread(process))
+	/*
+	 * It has an agent, and whatever silences it would silence another one; what wakes one on
+	 * demand, or why nothing does, is reported already.
+	 */
+	if (process_has_agent_thread(process) || has_agent_on_demand(process) ||
+		process_is_kernel_thread(process))
 		return;
 	if (check_no_agent(process, &err) && attach_check(process, false, &err) &&
 		inject_look(process->pid, &safe, &looks, &err))

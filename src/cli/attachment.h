@@ -36,6 +36,8 @@ struct attachment {
 	/* Of ATTACH_ENTRY; else no functions. */
 	struct entry_result entries;
 	char entries_in[256]; /* the file of the functions */
+	/* Why sampling could not be switched on, where that was not requested; else ERROR_NONE. */
+	struct error problem;
 };
 
 /* Checks the process, loads the agent, and waits until it answers. */

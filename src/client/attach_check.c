@@ -16,6 +16,7 @@
 #include "client/process.h"
 #include "client/program.h"
 #include "client/trace_denial.h"
+#include "client/wake.h"
 
 enum { PATH_BYTES = 96 };
 
@@ -121,6 +122,11 @@ static bool check_libc(
 		error_set(err, ERROR_UNSUPPORTED,
 			"%s[%d] uses musl's C library, and heapctl's agent needs glibc",
 			process->name, (int)process->pid);
+	else if (modules->is_go)
+		error_set(err, ERROR_UNSUPPORTED,
+			"%s[%d] is a static Go program: nothing can be loaded into it, and its "
+			"memory is that of Go's runtime",
+			process->name, (int)process->pid);
 	else
 		error_set(err, ERROR_UNSUPPORTED,
 			"%s[%d] is a static program, into which nothing can be loaded",
@@ -185,7 +191,8 @@ bool attach_check(const struct process *process, bool is_forced, struct error *e
 	/* The program first: --force changes nothing there, and another kind has other structures.
 	 */
 	return process_state_check(process, err) && may_trace(process, err) &&
-	       check_program(process, err) && check_threads(process, is_forced, err) &&
+	       check_program(process, err) && wake_can_open_files(process, err) &&
+	       wake_can_make_thread(process, err) && check_threads(process, is_forced, err) &&
 	       check_rights(process, is_forced, err) && check_folder(process, err);
 }
 

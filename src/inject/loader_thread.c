@@ -210,13 +210,18 @@ static bool send_library(const struct injection *injection, const struct loader_
 	CLEANUP(fd_cleanup)
 	const int file = descriptor < 0 ? -1 : open_file(injection, own_number, (int)descriptor);
 	bool done = false;
-	if (descriptor < 0)
+	if (descriptor < 0) {
 		error_set(err, ERROR_STATE, "it could not make a file in memory: %s",
 			errno_text(-descriptor));
-	else if (file < 0)
+		if (descriptor == -EMFILE)
+			error_hint(err,
+				"prlimit --nofile=N --pid %d raises its limit of open files",
+				(int)injection->remote.pid);
+	} else if (file < 0) {
 		error_set(err, ERROR_DENIED, "the file that it has made cannot be opened");
-	else
+	} else {
 		done = fill_file(file, request, err);
+	}
 	/* The loader takes a name that it knows for the same library. */
 	if (done)
 		snprintf(path, sizeof path, "/proc/thread-self/fd%.*s%d", 1 + other_versions,

@@ -494,6 +494,45 @@ class Refused(AttachCase):
         resource.prlimit(process.pid, resource.RLIMIT_AS, (limit, limit))
         self.attach(process.pid)
 
+    def test_a_limit_of_open_files(self):
+        """The process may have no descriptor above the limit, and the agent needs a few."""
+        process = self.start_python()
+        _, hard = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+        for limit in (0, 4, 8, 10):
+            with self.subTest(limit):
+                resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (limit, hard))
+                expected = rf"its limit of open files \(RLIMIT_NOFILE\) is {limit} \(prlimit --nofile=64 --pid {process.pid} raises the limit\)"
+                self.assert_refused(process.pid, expected)
+                self.assertIn("(RLIMIT_NOFILE)", " ".join(self.heapctl("doctor", process.pid, code=None)[0].split()))
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (64, hard))
+        self.attach(process.pid)
+        self.heapctl("dump", process.pid, "-o", os.path.join(self.folder, "now.heap"))
+
+    def test_a_program_that_has_opened_all_it_may(self):
+        process = self.start_python("import os, resource, time\nresource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\ntry:\n    while True: os.dup(0)\n"
+                                    "except OSError: print('full', flush=True)\ntime.sleep(600)", stdout=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), b"full\n")
+        self.assertRegex(self.attach(process.pid, code=1)[1], rf"Too many open files \(prlimit --nofile=N --pid {process.pid} raises its limit")
+        self.assertTrue(is_alive(process.pid))
+
+    @only_root
+    def test_an_agent_on_demand_that_no_signal_reaches(self):
+        """It stays what it is, and can be woken later."""
+        process = self.start(sys.executable, "-c", ALLOCATES, stdout=subprocess.PIPE,
+                             env=dict(self.environment, LD_PRELOAD=AGENT, HEAPCTL_EXE=os.path.basename(os.path.realpath(sys.executable)),
+                                      HEAPCTL_THREAD="on-demand"))
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        limits = resource.prlimit(process.pid, resource.RLIMIT_SIGPENDING)
+        resource.prlimit(process.pid, resource.RLIMIT_SIGPENDING, (0, limits[1]))
+        expected = rf"\(RLIMIT_SIGPENDING\).*prlimit --sigpending=1024 --pid {process.pid} raises the limit"
+        self.assertRegex(self.attach(process.pid, code=1)[1], expected)
+        findings = " ".join(self.heapctl("doctor", process.pid, code=None)[0].split())
+        self.assertRegex(findings, expected)
+        self.assertNotIn("heapctl attach", findings)
+        resource.prlimit(process.pid, resource.RLIMIT_SIGPENDING, limits)
+        self.assertRegex(self.attach(process.pid, code=1)[1], r"has an agent already \(heapctl activate")
+        self.assertFalse(self.status(process.pid)["attached"])
+
     def read_code(self, pid):
         """All memory that it may execute, by address."""
         ranges = [line.split()[0].split("-") for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines() if "r-xp" in line]
@@ -581,6 +620,60 @@ class Refused(AttachCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.heapctl("detach", process.pid)
         self.assertTrue(is_alive(process.pid))
+
+
+class Go(AttachCase):
+    """Go's runtime has its own memory, which no allocator's call shows, and its own profiler."""
+    STATIC = """package main
+import ("os"; "runtime/pprof"; "time")
+var held [][]byte
+func main() {
+	for i := 0; i < 2000; i++ { held = append(held, make([]byte, 16384)) }
+	file, _ := os.Create(os.Args[1])
+	pprof.WriteHeapProfile(file)
+	file.Close()
+	os.Stdout.WriteString("ready\\n")
+	time.Sleep(time.Hour)
+}
+"""
+    WITH_C = """package main
+// #include <stdlib.h>
+import "C"
+import ("os"; "time")
+func main() { C.malloc(100); os.Stdout.WriteString("ready\\n"); time.Sleep(time.Hour) }
+"""
+
+    def start_go(self, name, source):
+        path = os.path.join(self.folder, name)
+        pathlib.Path(path + ".go").write_text(source)
+        environment = dict(os.environ, GO111MODULE="off", GOCACHE=os.path.join(self.folder, "cache"), GOFLAGS="")
+        subprocess.run([need("go"), "build", "-ldflags=-s -w", "-o", path, path + ".go"], env=environment, check=True, capture_output=True)
+        process = self.start(path, path + ".pprof", stdout=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        return process, path
+
+    def words(self, *command, code=0):
+        return " ".join("".join(self.heapctl(*command, code=code)).split())
+
+    def test_a_static_program_is_refused_with_gos_profiler_as_the_hint(self):
+        process, path = self.start_go("server", self.STATIC)
+        hint = "use Go's own profiler, net/http/pprof or runtime/pprof: heapctl report reads its heap profiles"
+        for command, code in ((("attach",), 1), (("status",), 1), (("account",), 0), (("doctor",), 1), (("record", "--duration", "1s", "--attach"), 1)):
+            said = self.words(command[0], process.pid, *command[1:], code=code)
+            self.assertIn(hint, said, command)
+            self.assertNotIn("libheapctl.a", said, command)
+        self.assertIn("is a static Go program", self.words("ps", "--all"))
+        self.assertIn(hint, self.words("run", "--", path, code=1))
+        # What the hint says works.
+        self.assertRegex(self.words("report", "--text", path + ".pprof"), r"Total: \d+\.\d MB .* main\.main")
+
+    def test_a_program_with_c_parts_says_whose_memory_is_shown(self):
+        process, _ = self.start_go("mixed", self.WITH_C)
+        for command in ("doctor", "account"):
+            said = self.words(command, process.pid, code=None)
+            self.assertIn("it is a Go program", said)
+            self.assertIn("net/http/pprof", said)
+            self.assertNotIn("glibc's arenas", said)
 
 
 class Offered(AttachCase):

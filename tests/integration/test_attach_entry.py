@@ -245,6 +245,34 @@ class Refused(EntryCase):
                                 capture_output=True, text=True)
         return result.stdout, result.stderr
 
+    def test_an_inactive_attach_says_what_will_not_work(self):
+        process = self.start_patched()
+        out, _ = self.attach(process.pid, "--method", "got", "--inactive")
+        self.assertIn("sampling cannot be switched on: ", out)
+        self.assertIn("whose functions --method entry patches", out)
+        self.assertNotIn("heapctl activate switches it on", out)
+        self.heapctl("activate", process.pid, code=1)
+        # The allocator's statistics are there.
+        self.heapctl("stats", process.pid)
+        self.heapctl("detach", process.pid)
+        answer = json.loads(self.attach(process.pid, "--method", "got", "--inactive", "--json")[0])
+        self.assertIn("profiling is not enabled in this process", answer["problem"])
+        self.heapctl("detach", process.pid)
+        answer = json.loads(self.attach(process.pid, "--inactive", "--json")[0])
+        self.assertEqual(answer["problem"], "")
+        self.heapctl("activate", process.pid)
+        self.heapctl("detach", process.pid)
+        self.assert_unharmed(process)
+
+    def test_the_account_without_an_agent_names_no_other_allocator(self):
+        """Its heap may look like that of glibc's malloc, which the program does not use."""
+        for program in ("patched_jemalloc", "patched_tcmalloc"):
+            with self.subTest(program):
+                process = self.start_patched(program)
+                self.assertNotIn("glibc", self.heapctl("account", process.pid)[0])
+                rows = json.loads(self.heapctl("account", process.pid, "--json")[0])["rows"]
+                self.assertNotIn("arena_heaps", [row["name"] for row in rows])
+
     def test_got_where_the_program_has_the_allocator(self):
         for program, reason in (("patched_tcmalloc", "has no jemalloc that can be called"), ("patched_jemalloc", "profiling is not enabled in this process")):
             with self.subTest(program=program):
