@@ -164,7 +164,7 @@ class Report(unittest.TestCase):
     def test_numbers_that_make_no_sense(self):
         for option in ("--top", "--pid", "--debuginfod-timeout"):
             said = run("report", option, "-3", self.first, code=2).stderr.decode()
-            self.assertIn(f"invalid value for {option}: -3", said)
+            self.assertIn(f"{option}: -3 is outside ", said)
 
     def test_source_without_debug_information_leads_to_assembly(self):
         profile = self.path("no-lines")
