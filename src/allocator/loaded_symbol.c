@@ -40,8 +40,39 @@ bool loaded_symbols_read(const struct dl_phdr_info *info, struct loaded_symbols 
 			symbols->strings_size = dynamic->d_un.d_val;
 		else if (dynamic->d_tag == DT_GNU_HASH)
 			symbols->hash = (const void *)address;
+		else if (dynamic->d_tag == DT_HASH)
+			symbols->old_hash = (const void *)address;
 	}
 	return symbols->table != NULL && symbols->strings != NULL;
+}
+
+bool loaded_symbols_has_hash(const struct loaded_symbols *symbols)
+{
+	return symbols->hash != NULL || symbols->old_hash != NULL;
+}
+
+static bool is_definition(
+	const struct loaded_symbols *symbols, const ElfW(Sym) * symbol, const char *name)
+{
+	return symbol->st_shndx != SHN_UNDEF &&
+	       strcmp(symbols->strings + symbol->st_name, name) == 0;
+}
+
+/* The table of DT_HASH: counts of buckets and of symbols; the buckets, the chains. */
+static const ElfW(Sym) * get_by_old_hash(const struct loaded_symbols *symbols, const char *name)
+{
+	const uint32_t *const table = symbols->old_hash;
+
+	if (table == NULL || table[0] == 0)
+		return NULL;
+	const uint32_t *const buckets = table + 2;
+	const uint32_t *const chains = buckets + table[0];
+	uint32_t number = buckets[elf_old_hash(name) % table[0]];
+	for (; number != STN_UNDEF && number < table[1]; number = chains[number]) {
+		if (is_definition(symbols, &symbols->table[number], name))
+			return &symbols->table[number];
+	}
+	return NULL;
 }
 
 /*
@@ -52,7 +83,9 @@ const ElfW(Sym) * loaded_symbols_get(const struct loaded_symbols *symbols, const
 {
 	const uint32_t *const table = symbols->hash;
 
-	if (table == NULL || table[0] == 0)
+	if (table == NULL)
+		return get_by_old_hash(symbols, name);
+	if (table[0] == 0)
 		return NULL;
 	const uint32_t *const buckets =
 		table + 4 + table[2] * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
@@ -64,8 +97,7 @@ const ElfW(Sym) * loaded_symbols_get(const struct loaded_symbols *symbols, const
 	for (;; number++) {
 		const uint32_t found = chains[number - table[1]];
 		const ElfW(Sym) *const symbol = &symbols->table[number];
-		if ((found | 1) == (hash | 1) && symbol->st_shndx != SHN_UNDEF &&
-			strcmp(symbols->strings + symbol->st_name, name) == 0)
+		if ((found | 1) == (hash | 1) && is_definition(symbols, symbol, name))
 			return symbol;
 		if ((found & 1) != 0)
 			return NULL;
@@ -89,7 +121,7 @@ static int look_into_module(struct dl_phdr_info *info, size_t size, void *contex
 	if (info->dlpi_addr == search->loader || info->dlpi_addr == search->kernel ||
 		!loaded_symbols_read(info, &symbols))
 		return 0;
-	search->is_complete = search->is_complete && symbols.hash != NULL;
+	search->is_complete = search->is_complete && loaded_symbols_has_hash(&symbols);
 	for (struct loaded_lookup *lookup = search->lookups;
 		lookup < search->lookups + search->count; lookup++) {
 		const ElfW(Sym) *const symbol =

@@ -7,7 +7,7 @@
  * an old version, which all programs may be bound to.
  *
  * Resident code. The loader's lock is taken; memory is taken only by loaded_symbol_of_program, if a
- * module has no table of GNU's format.
+ * module has no hash table.
  */
 #pragma once
 
@@ -21,7 +21,8 @@ struct loaded_symbols {
 	const ElfW(Sym) * table;
 	const char *strings;
 	size_t strings_size;
-	const uint32_t *hash; /* GNU's table; NULL: none */
+	const uint32_t *hash;	  /* GNU's table; NULL: none */
+	const uint32_t *old_hash; /* the table of DT_HASH; NULL: none */
 };
 
 /* The module's dynamic section; NULL in a static program. */
@@ -32,6 +33,9 @@ uintptr_t loaded_symbols_address(const struct dl_phdr_info *info, ElfW(Addr) val
 
 /* False when the module has no symbols. */
 bool loaded_symbols_read(const struct dl_phdr_info *info, struct loaded_symbols *symbols);
+
+/* Whether loaded_symbols_get() can find any. */
+bool loaded_symbols_has_hash(const struct loaded_symbols *symbols);
 
 /* The symbol if the module defines it for others, else NULL. Not without a hash table. */
 const ElfW(Sym) * loaded_symbols_get(const struct loaded_symbols *symbols, const char *name);
@@ -48,7 +52,7 @@ struct loaded_lookup {
 	bool is_indirect;
 };
 
-/* Reads each module once. False when one could not be read, which has no table of GNU's format. */
+/* Reads each module once. False when one could not be read, which has no hash table. */
 bool loaded_symbols_find(struct loaded_lookup *lookups, size_t count);
 
 /* The same for one name. */

@@ -214,6 +214,17 @@ uint32_t elf_gnu_hash(const char *name)
 	return hash;
 }
 
+uint32_t elf_old_hash(const char *name)
+{
+	uint32_t hash = 0;
+
+	for (; *name != '\0'; name++) {
+		hash = (hash << 4) + (unsigned char)*name;
+		hash = (hash ^ (hash >> 28) << 4) & 0x0fffffff;
+	}
+	return hash;
+}
+
 bool elf_file_has_symbol_table(struct elf_file *elf)
 {
 	struct elf_symbol_table table;

@@ -48,8 +48,9 @@ void elf_file_close(struct elf_file *elf);
 MUST_CHECK bool elf_file_init(
 	struct elf_file *elf, const void *data, size_t size, const char *name, struct error *err);
 
-/* The hash of a name in a table of DT_GNU_HASH. */
+/* The hash of a name in a table of DT_GNU_HASH; in one of DT_HASH. */
 uint32_t elf_gnu_hash(const char *name);
+uint32_t elf_old_hash(const char *name);
 
 /* Whether there is a full symbol table, that is: it was not stripped. */
 bool elf_file_has_symbol_table(struct elf_file *elf);

@@ -95,6 +95,9 @@ static void read_dynamic(
 		case DT_GNU_HASH:
 			module->hash = address_of(module, value);
 			break;
+		case DT_HASH:
+			module->old_hash = address_of(module, value);
+			break;
 		default:
 			break;
 		}
@@ -112,6 +115,44 @@ static bool is_called(const struct remote_process *remote, const struct remote_m
 	       memcmp(text, name, size) == 0;
 }
 
+static bool read_function(const struct remote_process *remote, const struct remote_module *module,
+	uint32_t number, const char *name, struct remote_function *function)
+{
+	Elf64_Sym symbol;
+
+	if (!remote_copy(remote, module->symbols + (uint64_t)number * sizeof symbol, &symbol,
+		    sizeof symbol) ||
+		symbol.st_shndx == SHN_UNDEF || ELF64_ST_TYPE(symbol.st_info) != STT_FUNC ||
+		!is_called(remote, module, &symbol, name))
+		return false;
+	const uint64_t begin = module->bias + symbol.st_value;
+	*function = (struct remote_function){ begin, begin + symbol.st_size };
+	return true;
+}
+
+/* The table of DT_HASH: counts of buckets and of symbols; the buckets, the chains. */
+static size_t functions_by_old_hash(const struct remote_process *remote,
+	const struct remote_module *module, const char *name, struct remote_function *functions,
+	size_t max)
+{
+	uint32_t head[2], number = STN_UNDEF;
+	size_t count = 0;
+
+	if (module->old_hash == 0 || !remote_copy(remote, module->old_hash, head, sizeof head) ||
+		head[0] == 0)
+		return 0;
+	const uint64_t buckets = module->old_hash + sizeof head;
+	const uint64_t chains = buckets + (uint64_t)head[0] * sizeof number;
+	uint64_t at = buckets + (uint64_t)(elf_old_hash(name) % head[0]) * sizeof number;
+	for (uint32_t i = 0; i < CHAIN_MAX && count < max; i++) {
+		if (!remote_copy(remote, at, &number, sizeof number) || number == STN_UNDEF)
+			break;
+		count += read_function(remote, module, number, name, &functions[count]);
+		at = chains + (uint64_t)number * sizeof number;
+	}
+	return count;
+}
+
 /*
  * By GNU's hash table: counts of buckets, of the first symbol and of the filter's words, a shift;
  * then the filter, the buckets, and a chain for each that ends at an odd hash.
@@ -123,8 +164,11 @@ size_t remote_functions(const struct remote_process *remote, const struct remote
 	uint32_t head[4], found = 0, index = 0;
 	size_t count = 0;
 
-	if (module->hash == 0 || module->symbols == 0 || module->strings == 0 ||
-		!remote_copy(remote, module->hash, head, sizeof head) || head[0] == 0)
+	if (module->symbols == 0 || module->strings == 0)
+		return 0;
+	if (module->hash == 0)
+		return functions_by_old_hash(remote, module, name, functions, max);
+	if (!remote_copy(remote, module->hash, head, sizeof head) || head[0] == 0)
 		return 0;
 	const uint64_t buckets = module->hash + sizeof head + (uint64_t)head[2] * sizeof(uint64_t);
 	const uint64_t chains = buckets + (uint64_t)head[0] * sizeof(uint32_t);
@@ -133,18 +177,11 @@ size_t remote_functions(const struct remote_process *remote, const struct remote
 		index < head[1])
 		return 0;
 	for (uint32_t i = index; i - index < CHAIN_MAX && (found & 1) == 0 && count < max; i++) {
-		Elf64_Sym symbol;
 		if (!remote_copy(remote, chains + (uint64_t)(i - head[1]) * sizeof found, &found,
-			    sizeof found) ||
-			!remote_copy(remote, module->symbols + (uint64_t)i * sizeof symbol, &symbol,
-				sizeof symbol))
+			    sizeof found))
 			break;
-		if ((found | 1) != (hash | 1) || symbol.st_shndx == SHN_UNDEF ||
-			ELF64_ST_TYPE(symbol.st_info) != STT_FUNC ||
-			!is_called(remote, module, &symbol, name))
-			continue;
-		const uint64_t begin = module->bias + symbol.st_value;
-		functions[count++] = (struct remote_function){ begin, begin + symbol.st_size };
+		if ((found | 1) == (hash | 1))
+			count += read_function(remote, module, i, name, &functions[count]);
 	}
 	return count;
 }

@@ -35,7 +35,8 @@ struct remote_module {
 	bool has_malloc; /* it defines malloc */
 	struct unwind_table table;
 	/* The dynamic symbol table; 0: none. */
-	uint64_t symbols, strings, strings_bytes, hash;
+	uint64_t symbols, strings, strings_bytes;
+	uint64_t hash, old_hash; /* tables of DT_GNU_HASH, of DT_HASH; 0: none */
 };
 
 struct remote_process {

@@ -112,10 +112,11 @@ static bool read_module(const struct dl_phdr_info *info, struct got_module *modu
 	return loaded_symbols_read(info, &module->symbols);
 }
 
-/* Whether other modules can get `name` from this one. An old hash table: assume the worst. */
+/* Whether other modules can get `name` from this one. No hash table: assume the worst. */
 static bool defines(const struct got_module *module, const char *name)
 {
-	return module->symbols.hash == NULL || loaded_symbols_get(&module->symbols, name) != NULL;
+	return !loaded_symbols_has_hash(&module->symbols) ||
+	       loaded_symbols_get(&module->symbols, name) != NULL;
 }
 
 static bool is_in_module(const struct got_module *module, const void *address)

@@ -108,6 +108,13 @@ class HardPrograms(ComparedCase):
     def test_children_of_many_threads(self):
         self.check_each("fork-storm")
 
+    def test_an_allocator_with_a_hash_table_of_the_old_format_alone(self):
+        """Its functions are found, not those of the C library behind it, whose blocks it does not know."""
+        library = self.build("libold.so", SAFE_IN_HANDLERS, "-shared", "-fPIC", "-fno-builtin", "-Wl,--hash-style=sysv")
+        for binding in ("lazy", "now"):
+            program = self.build(f"bound_{binding}", TAKES_ADDRESSES, "-fno-builtin", f"-Wl,-z,{binding}")
+            self.assertEqual(self.check(program, libraries=[library], orders=("first", "last"))[0], 0)
+
     def test_children_without_forks_handlers(self):
         self.check_each("clone-storm")
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/auxv.h>
 
+#include "base/elf_file.h"
 #include "sampler/entries.h"
 #include "unit.h"
 
@@ -39,6 +40,24 @@ static void finds_several_at_once(void **state)
 	assert_ptr_equal(lookups[2].found, loaded_symbol_find("calloc"));
 }
 
+static void finds_a_symbol_by_the_old_hash_table(void **state)
+{
+	(void)state;
+	const ElfW(Sym) table[] = { { 0 }, { .st_name = 1, .st_shndx = SHN_UNDEF },
+		{ .st_name = 7, .st_shndx = 7, .st_value = 64 },
+		{ .st_name = 1, .st_shndx = 7, .st_value = 32 } };
+	/* One bucket, which begins with symbol 1; behind 1 comes 2, behind 2 comes 3. */
+	const uint32_t hash[] = { 1, 4, 1, 0, 2, 3, 0 };
+	const struct loaded_symbols symbols = {
+		.table = table, .strings = "\0first\0second", .strings_size = 14, .old_hash = hash
+	};
+	assert_true(loaded_symbols_has_hash(&symbols));
+	assert_ptr_equal(loaded_symbols_get(&symbols, "first"), &table[3]);
+	assert_null(loaded_symbols_get(&symbols, "third"));
+	assert_int_equal(elf_old_hash("printf"), 0x077905a6);
+	assert_int_equal(elf_old_hash("a name of more than seven bytes"), 0x0e4c9973);
+}
+
 static void finds_the_module_of_an_address(void **state)
 {
 	(void)state;
@@ -59,6 +78,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(finds_what_the_loader_finds),
 	cmocka_unit_test(misses_a_name_without_the_loaders_error),
 	cmocka_unit_test(finds_several_at_once),
+	cmocka_unit_test(finds_a_symbol_by_the_old_hash_table),
 	cmocka_unit_test(finds_the_module_of_an_address),
 };
 UNIT_MAIN(tests)
