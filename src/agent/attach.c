@@ -72,13 +72,17 @@ static void replace_exit(void)
 	interposer_replace_others(exits, 1);
 }
 
-static bool has_socket(void)
+/* Otherwise err->kind is ERROR_NONE where the agent did not note why. */
+static bool has_socket(struct error *err)
 {
 	char path[SETTINGS_PATH_MAX + 64] = "";
 
+	*err = (struct error){ 0 };
 	pthread_mutex_lock(&agent_state.lock);
-	if (agent_state.agent != NULL)
+	if (agent_state.agent != NULL) {
 		listener_path(&agent_state.agent->service.listener, path, sizeof path);
+		*err = agent_state.agent->service.listen_error;
+	}
 	pthread_mutex_unlock(&agent_state.lock);
 	return path[0] != '\0';
 }
@@ -147,7 +151,7 @@ static bool start(const char *settings, struct error *err)
 		return false;
 	replace_exit();
 	const bool has_tried = agent_thread_wait_for_socket(SOCKET_WAIT_MS);
-	if (has_socket())
+	if (has_socket(err))
 		return true;
 	agent_end_attached();
 	unmap_unused_area();
@@ -156,7 +160,12 @@ static bool start(const char *settings, struct error *err)
 			SOCKET_WAIT_MS / 1000);
 		return error_hint(err, "the machine is too busy: try again");
 	}
-	error_set(err, ERROR_STATE, "its agent could make no socket in %s", folder.path);
+	if (err->kind == ERROR_NONE)
+		error_set(err, ERROR_STATE, "its agent could make no socket in %s", folder.path);
+	else
+		error_prefix(err, "its agent could make no socket");
+	if (err->hint[0] != '\0')
+		return false;
 	return error_hint(err, "name a folder that the process can write to: HEAPCTL_DIR=FOLDER "
 			       "heapctl attach");
 }

@@ -30,15 +30,39 @@ static bool check_directory(int fd, const char *path, struct error *err)
 	return private_folder_check(path, &status, geteuid(), err);
 }
 
+bool folder_explain_denial(const char *path, int mode, struct error *err)
+{
+	/* Landlock denies what is done to a file, not the question whether it may be done. */
+	if (err->errnum == EACCES && faccessat(AT_FDCWD, path, mode, AT_EACCESS) == 0)
+		error_hint(err,
+			"it may be in a sandbox (Landlock) that lets it make no file or "
+			"socket there: set HEAPCTL_DIR to a folder where it may, or profile "
+			"it without the sandbox");
+	return false;
+}
+
+static bool make_directory(const char *path, struct error *err)
+{
+	char parent[SETTINGS_PATH_MAX + 32];
+
+	if (mkdir(path, 0700) == 0 || errno == EEXIST)
+		return true;
+	error_system(err, errno, "making %s", path);
+	snprintf(parent, sizeof parent, "%.*s/", (int)(path_base_name(path) - path), path);
+	return folder_explain_denial(parent, W_OK | X_OK, err);
+}
+
 bool folder_open(const struct folder *folder, bool make, int *fd, struct error *err)
 {
-	if (make && mkdir(folder->path, 0700) != 0 && errno != EEXIST)
-		return error_system(err, errno, "making %s", folder->path);
+	if (make && !make_directory(folder->path, err))
+		return false;
 
 	CLEANUP(fd_cleanup)
 	int opened = open(folder->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (opened < 0)
-		return error_system(err, errno, "%s", folder->path);
+	if (opened < 0) {
+		error_system(err, errno, "%s", folder->path);
+		return folder_explain_denial(folder->path, R_OK | X_OK, err);
+	}
 	if (!check_directory(opened, folder->path, err))
 		return false;
 	*fd = TAKE_FD(opened);

@@ -37,6 +37,12 @@ MUST_CHECK bool folder_choose(
  */
 bool folder_has_socket_of_parent(const struct settings *settings);
 
+/*
+ * Adds a hint to an error of a call on `path` that was denied although the modes of the files
+ * permit it (`mode` as for access(2)). Returns false.
+ */
+bool folder_explain_denial(const char *path, int mode, struct error *err);
+
 /* Opens and checks it; makes it, mode 0700, when `make`. */
 MUST_CHECK bool folder_open(const struct folder *folder, bool make, int *fd, struct error *err);
 

@@ -256,7 +256,7 @@ bool service_listen(struct service *service, struct error *err)
 	/* It watches the old name. */
 	folder_watch_close(&service->watch);
 	if (!listener_open(&service->listener, &folder, err))
-		return false;
+		return folder_explain_denial(folder.path, W_OK | X_OK, err);
 	service->listen_again_ms = 0;
 	watch_name(service);
 	if (service->listener.shares_folder)
@@ -271,9 +271,13 @@ void service_listen_or_log(struct service *service)
 {
 	struct error err;
 
-	if (!service_listen(service, &err))
-		log_error(service->log, LOG_WARNING,
-			service->with_socket ? "no socket" : "runs stay in memory", &err);
+	if (service_listen(service, &err))
+		return;
+	log_error(service->log, LOG_WARNING,
+		service->with_socket ? "no socket" : "runs stay in memory", &err);
+	pthread_mutex_lock(service->lock);
+	service->listen_error = err;
+	pthread_mutex_unlock(service->lock);
 }
 
 static void plan_to_listen(struct service *service, int64_t now_ms, int64_t pause_ms)

@@ -62,8 +62,9 @@ struct service {
 	pthread_mutex_t *lock;
 	struct sandbox_check sandbox;
 	struct folder_watch watch;
-	int64_t listen_again_ms; /* when to try again; 0: the name is there, or was never made */
-	int64_t listen_pause_ms; /* and how long to wait after that */
+	int64_t listen_again_ms;   /* when to try again; 0: the name is there, or was never made */
+	int64_t listen_pause_ms;   /* and how long to wait after that */
+	struct error listen_error; /* why there was no socket; written under `lock` */
 	struct settings settings;
 	bool with_socket;
 	bool ends_when_idle;

@@ -70,6 +70,25 @@ void discovery_folders(const struct process *process, struct string_pool *folder
 	add(folders, "%s/dev/shm/heapctl-0", root);
 }
 
+bool discovery_usable_folder(const struct process *process, char folder[4096])
+{
+	CLEANUP(buffer_deinit) struct buffer environment = BUFFER_OR_EXIT;
+	char path[4096 + 32], root[32];
+	struct stat status;
+	struct error ignored;
+
+	if (!process_read_environment(process->pid, &environment, &ignored))
+		return false;
+	const char *const own = process_environment_find(&environment, "HEAPCTL_DIR");
+	if (!is_absolute(own))
+		return false;
+	snprintf(folder, 4096, "%s", own);
+	snprintf(path, sizeof path, "%s%s", process_root(process, root), folder);
+	return lstat(path, &status) == 0 && S_ISDIR(status.st_mode) &&
+	       private_folder_check(folder, &status, process->effective_uid, &ignored) &&
+	       (process->effective_uid == 0 || (status.st_mode & S_IRWXU) == S_IRWXU);
+}
+
 /* Whether it is there, or could be made. */
 static bool is_place(const char *folder)
 {

@@ -32,6 +32,12 @@ void discovery_sockets(struct string_pool *paths);
  */
 bool discovery_has_place(const struct process *process);
 
+/*
+ * The folder that its environment names for its socket, if by owner and mode its agent could make
+ * one there; false otherwise. Then something that cannot be seen may forbid it.
+ */
+bool discovery_usable_folder(const struct process *process, char folder[4096]);
+
 /* The folders in which an agent of this process may put its socket, as paths that we can use. */
 void discovery_folders(const struct process *process, struct string_pool *folders);
 

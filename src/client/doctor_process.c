@@ -252,11 +252,21 @@ static bool examine_socket_folder(struct diagnosis *diagnosis, const struct subj
 static void examine_silence(
 	struct diagnosis *diagnosis, const struct subject *subject, const struct error *why)
 {
+	char folder[4096];
+
 	if (subject->process->has_seccomp)
 		diagnosis_add(diagnosis, FINDING_WRONG, "agent-sandboxed",
 			"profile it without that filter, for example on a test machine",
 			"its agent is loaded but does not answer: it ends in a process that "
 			"filters its own system calls (seccomp)");
+	else if (discovery_usable_folder(subject->process, folder))
+		diagnosis_add(diagnosis, FINDING_WRONG, "agent-silent",
+			"start it without its sandbox, or with HEAPCTL_LOG=stderr: the agent then "
+			"logs what is wrong",
+			"its agent is loaded but does not answer, although owner and mode of "
+			"%s permit a socket: it may be in a sandbox (Landlock) that lets it make "
+			"no file or socket there",
+			folder);
 	else
 		diagnosis_add(diagnosis, FINDING_WRONG, "agent-silent",
 			"start it with HEAPCTL_LOG=stderr: the agent then logs what is wrong",

@@ -127,6 +127,7 @@ static bool explain_bare_root(
 static bool explain_no_agent(const struct process *process, bool is_only, struct error *err)
 {
 	struct process_modules modules;
+	char folder[4096];
 
 	if (process_is_kernel_thread(process)) {
 		error_set(err, ERROR_NOT_FOUND, "%s[%d] is a thread of the kernel", process->name,
@@ -169,6 +170,11 @@ static bool explain_no_agent(const struct process *process, bool is_only, struct
 		error_set(err, ERROR_NOT_FOUND,
 			"%s[%d] has the agent loaded, but its socket was not found", process->name,
 			(int)process->pid);
+		if (discovery_usable_folder(process, folder))
+			return error_hint(err,
+				"it may be in a sandbox (Landlock) that lets it make no file or "
+				"socket in %.100s; heapctl doctor %d explains more",
+				folder, (int)process->pid);
 		return error_hint(err, "run heapctl doctor %d; its HEAPCTL_DIR may differ",
 			(int)process->pid);
 	}

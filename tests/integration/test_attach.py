@@ -19,8 +19,8 @@ import time
 import unittest
 
 from agent_host import PROGRAMS, only_root
-from processes import (AGENT, Case, HEAPCTL, agent_thread, children_of, free_port, is_alive, jemalloc_path, need, need_namespace, own_name,
-                       processor_seconds, stop, wait_until, wait_while_it_progresses)
+from processes import (AGENT, Case, HEAPCTL, LANDLOCK_MAKE_SOCK, LANDLOCK_READ_DIR, agent_thread, children_of, free_port, is_alive, jemalloc_path,
+                       landlock, need, need_namespace, own_name, processor_seconds, stop, wait_until, wait_while_it_progresses)
 from test_silent_targets import TRACER
 
 # Allocates a block and frees an older one, without end.
@@ -604,6 +604,18 @@ class Refused(AttachCase):
             self.assertRegex(said, r"a security module of the kernel \([a-z, ]*landlock[a-z, ]*\) refuses it: heapctl has the rights for it "
                                    r"\(CAP_SYS_PTRACE\)")
             self.assertNotIn("lacks", said)
+
+    def test_a_sandbox_of_files(self):
+        """The modes permit a socket and Landlock does not: the hint names that, not the folder or a tmpfs."""
+        os.makedirs(self.environment["HEAPCTL_DIR"], mode=0o700, exist_ok=True)
+        for rights in (LANDLOCK_READ_DIR, LANDLOCK_MAKE_SOCK):
+            with self.subTest(rights=rights):
+                process = self.start("/bin/sleep", "600", preexec_fn=landlock(self, rights))
+                wait_until(lambda: "libc.so" in pathlib.Path(f"/proc/{process.pid}/maps").read_text()
+                           and pathlib.Path(f"/proc/{process.pid}/comm").read_text() == "sleep\n", "sleep")
+                said = self.attach(process.pid, code=1)[1]
+                self.assertIn("Permission denied (it may be in a sandbox (Landlock) that lets it make no file or socket there", said)
+                self.assertTrue(is_alive(process.pid))
 
     @only_root
     def test_root_attaches_to_another_users_process(self):

@@ -11,7 +11,8 @@ import stat
 import subprocess
 import unittest
 
-from processes import AGENT, HEAPCTL, Case, handles_waking, jemalloc_path, need, wait_until
+from processes import (AGENT, HEAPCTL, LANDLOCK_MAKE_SOCK, LANDLOCK_READ_DIR, Case, agent_thread, handles_waking, jemalloc_path, landlock, need,
+                       wait_until)
 
 
 class Doctor(Case):
@@ -311,6 +312,19 @@ class Doctor(Case):
                 self.assert_listed(pid, problem)
                 self.assertIn(problem, self.heapctl("status", pid, code=1)[1])
                 self.assertIn("agent-without-signal", self.examine(pid, ok=False))
+
+    def test_a_program_that_was_started_in_a_sandbox_of_files(self):
+        """Landlock is not visible from outside; owner and mode of the folder permit a socket, and there is none."""
+        for rights in (LANDLOCK_READ_DIR, LANDLOCK_MAKE_SOCK):
+            with self.subTest(rights=rights):
+                os.makedirs(self.agents, mode=0o700, exist_ok=True)
+                pid = self.sleeper({"LD_PRELOAD": AGENT, "HEAPCTL_EXE": "sleep"}, preexec_fn=landlock(self, rights))
+                wait_until(lambda: agent_thread(pid), "the agent's thread")
+                may_be = f"it may be in a sandbox (Landlock) that lets it make no file or socket in {self.agents}"
+                said = self.heapctl("status", pid, code=1)[1]
+                self.assertIn(may_be, said)
+                self.assertNotIn("HEAPCTL_DIR may differ", said)
+                self.assertIn("it may be in a sandbox (Landlock)", self.examine(pid, ok=False)["agent-silent"]["message"])
 
     def test_a_child_that_restricts_its_files(self):
         """Its agent wakes, cannot read /proc and ends; Landlock is not visible from outside."""

@@ -4,6 +4,7 @@
 The build folder comes from the environment (HEAPCTL_BUILD), as meson sets it.
 """
 import contextlib
+import ctypes
 import http.client
 import itertools
 import json
@@ -164,6 +165,24 @@ def faketime_library():
         if os.path.exists(path):
             return path
     raise unittest.SkipTest("faketime is not installed")
+
+
+LANDLOCK_READ_DIR, LANDLOCK_MAKE_SOCK = 1 << 3, 1 << 9
+
+
+def landlock(case, rights):
+    """What to call between fork and exec, so that the program has these rights to no file."""
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    if call(444, None, ctypes.c_size_t(0), 1) < 1:
+        case.skipTest("no Landlock here")
+
+    def enter():
+        ruleset = call(444, ctypes.byref(ctypes.c_uint64(rights)), ctypes.c_size_t(8), 0)
+        ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)
+        if ruleset < 0 or call(446, ruleset, 0) != 0:
+            os._exit(99)
+        os.close(ruleset)
+    return enter
 
 
 def jemalloc_path():
