@@ -98,11 +98,10 @@ class Container(ContainerCase):
         self.assert_refused(outer, pid, r"sees neither \S+ nor /proc in its root.*\(mount /proc there")
 
     def test_without_descriptors(self):
-        """Neither a file in memory nor a library can be opened."""
         outer, pid = self.start_contained(mounts=("mount -t proc proc {root}/proc",), program="attached_places waiting")
         _, limit = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (1, limit))
-        self.assert_refused(outer, pid, r"could not make a file in memory: Too many open files")
+        self.assert_refused(outer, pid, r"leaves its agent no descriptors: its limit of open files \(RLIMIT_NOFILE\) is 1")
 
 
 class Upgrade(AttachCase):
