@@ -29,11 +29,14 @@ bool cursor_more_slow(struct cursor *cursor)
 
 bool cursor_error(const struct cursor *cursor, const char *name, struct error *err)
 {
+	const bool is_cut = cursor->problem_offset >= (size_t)(cursor->end - cursor->start) ||
+			    strstr(cursor->problem, "truncated") != NULL ||
+			    strstr(cursor->problem, "ends too early") != NULL;
+
 	error_set(err, ERROR_INPUT, "%s: byte %zu: %s", name, cursor->problem_offset,
 		cursor->problem);
-	return strstr(cursor->problem, "truncated") != NULL
-		       ? error_hint(err, "a part of it is missing: copy it again, or take another")
-		       : false;
+	return is_cut ? error_hint(err, "a part of it is missing: copy it again, or take another")
+		      : false;
 }
 
 void cursor_seek(struct cursor *cursor, uint64_t offset)

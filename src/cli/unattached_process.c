@@ -122,9 +122,12 @@ char *unattached_process_describe_attach(const struct unattached_process *unatta
 			"heapctl attach %d tells which functions hold what is allocated from then "
 			"on",
 			(int)process->pid);
-	return xasprintf("heapctl attach would refuse: it %s%s%s%s",
-		unattached_process_refusal(process, refusal), has_hint ? " (" : "", refusal->hint,
-		has_hint ? ")" : "");
+	/* "NAME[PID] is stopped (T)", or "NAME[PID]: FOLDER belongs to uid 0". */
+	const char *const reason = unattached_process_refusal(process, refusal);
+
+	return xasprintf("heapctl attach would refuse: %s%s%s%s%s",
+		reason == refusal->message ? "" : "it ", reason, has_hint ? " (" : "",
+		refusal->hint, has_hint ? ")" : "");
 }
 
 json_t *unattached_process_json(const struct process *process, const struct error *refusal)

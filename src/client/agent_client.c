@@ -265,8 +265,11 @@ static bool exchange_once(const struct target *target, const struct agent_call *
 	if (!make_authorization(target, authorization, sizeof authorization, err))
 		return false;
 	if ((size_t)snprintf(path, sizeof path, "%s%s", target->url.prefix, call->path) >=
-		sizeof path)
-		return error_set(err, ERROR_USAGE, "%s: too long a request", target->label);
+		sizeof path) {
+		error_set(err, ERROR_USAGE, "%s: too long a request", target->label);
+		return error_hint(
+			err, "an agent takes %zu bytes of path and parameters", sizeof path - 1);
+	}
 	if (call->total_ms > 0)
 		stream_init(&stream, call->total_ms, call->total_ms);
 	else

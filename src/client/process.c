@@ -515,18 +515,35 @@ static bool find_name(const char *name, uid_t owner, struct process *found, stru
 		err, "name one by its pid: %s%s", others, matches > NAMES_SHOWN ? ", ..." : "");
 }
 
+bool process_parse_pid(const char *text, pid_t *pid, struct error *err)
+{
+	const size_t digits = strspn(text, "0123456789");
+
+	if (text[digits] != '\0') {
+		*pid = 0;
+		return true;
+	}
+	if (digits > 0 && digits <= 9 && atoi(text) != 0) {
+		*pid = atoi(text);
+		return true;
+	}
+	if (digits == 0)
+		error_set(err, ERROR_USAGE, "the target is empty");
+	else
+		error_set(err, ERROR_USAGE, "%s is not a pid", text);
+	return error_hint(err, "heapctl ps --all lists the processes");
+}
+
 bool process_find(const char *text, struct process *process, struct error *err)
 {
 	uid_t owner = USER_ANY;
 	char name[256];
+	pid_t pid = 0;
 
-	if (*text == '\0')
-		return error_set(err, ERROR_USAGE, "the target is empty");
-	if (strspn(text, "0123456789") == strlen(text)) {
-		if (strlen(text) > 9 || atoi(text) == 0)
-			return error_set(err, ERROR_USAGE, "%s is not a pid", text);
-		return process_read(atoi(text), process, err);
-	}
+	if (!process_parse_pid(text, &pid, err))
+		return false;
+	if (pid != 0)
+		return process_read(pid, process, err);
 	if (strchr(text, '/') != NULL) {
 		error_set(err, ERROR_USAGE, "a process has a pid or a name, not '%s'", text);
 		return error_hint(err, "heapctl ps --all lists the processes");

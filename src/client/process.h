@@ -50,6 +50,12 @@ pid_t process_living_thread(pid_t pid);
 const char *process_status_field(const char *status, const char *name);
 
 /*
+ * The pid that `text` is; 0 where it is the name of something. ERROR_USAGE where it is empty or a
+ * number that no process can have.
+ */
+MUST_CHECK bool process_parse_pid(const char *text, pid_t *pid, struct error *err);
+
+/*
  * The process that `text` names, with or without an agent: a pid, a name that one process has, or
  * NAME@USER. ERROR_NOT_FOUND, ERROR_USAGE.
  */

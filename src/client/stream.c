@@ -120,8 +120,10 @@ bool stream_connect_unix(struct stream *stream, const char *path, struct error *
 failed:
 	if (err->errnum == ENOENT || err->errnum == ECONNREFUSED || err->errnum == ENOTDIR)
 		err->kind = ERROR_NOT_FOUND;
-	else if (err->errnum == EACCES || err->errnum == EPERM)
+	else if (err->errnum == EACCES || err->errnum == EPERM) {
 		err->kind = ERROR_DENIED;
+		return error_hint(err, "run heapctl as the user that it belongs to or as root");
+	}
 	return false;
 }
 

@@ -585,11 +585,6 @@ static bool resolve_name(const char *name, uid_t owner, struct target *target, s
 	return refuse_unmatched(search, err);
 }
 
-static bool is_number(const char *text)
-{
-	return *text != '\0' && text[strspn(text, "0123456789")] == '\0';
-}
-
 static void set_gateway_names(struct target *target)
 {
 	const char *const name = strrchr(target->url.prefix, '/');
@@ -625,16 +620,14 @@ bool target_resolve(const char *text, struct target *target, struct error *err)
 bool target_resolve_of(const char *text, uid_t owner, struct target *target, struct error *err)
 {
 	char name[256];
+	pid_t pid = 0;
 
 	if (gateway_url_detect(text))
 		return target_parse_url(text, target, err);
-	if (*text == '\0')
-		return error_set(err, ERROR_USAGE, "the target is empty");
-	if (is_number(text)) {
-		if (strlen(text) > 9 || atoi(text) == 0)
-			return error_set(err, ERROR_USAGE, "%s is not a pid", text);
-		return resolve_pid(atoi(text), target, err);
-	}
+	if (!process_parse_pid(text, &pid, err))
+		return false;
+	if (pid != 0)
+		return resolve_pid(pid, target, err);
 	/* As listeners print their address. */
 	if (strncmp(text, "unix:", 5) == 0 && strchr(text, '/') != NULL)
 		return target_of_socket(text + 5, target, err);

@@ -121,9 +121,10 @@ static bool explain(
 		error_set(err, ERROR_NOT_FOUND, "%s has gone", backend->target.label);
 		return error_hint(err, "/targets lists the targets");
 	}
-	/* A broken connection, or an agent with too many, is temporary. */
-	if (answer->status == 503 ||
-		(!is_answer && err->kind != ERROR_DENIED && !reply_is_shortage(err)))
+	/* A broken connection, or an agent with too many, is temporary; a request that is too long
+	 * for any agent is not. */
+	if (answer->status == 503 || (!is_answer && err->kind != ERROR_DENIED &&
+					     err->kind != ERROR_USAGE && !reply_is_shortage(err)))
 		err->kind = ERROR_TIMEOUT;
 	return false;
 }

@@ -652,6 +652,18 @@ class NotThere(Case):
                                 env=self.environment, capture_output=True, text=True, timeout=60)
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn("run heapctl as", result.stderr)
+        # Of a socket nothing tells the owner where its folder is closed.
+        path = self.socket_of(server.pid)
+        result = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", HEAPCTL, "status", path],
+                                env=self.environment, capture_output=True, text=True, timeout=60)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn(f"{path}: Permission denied (run heapctl as the user that it belongs to or as root)", result.stderr)
+
+    def test_a_text_that_can_be_no_target_is_refused_with_a_hint(self):
+        for verb in ("status", "attach", "dump", "report"):
+            for text, problem in (("", "the target is empty"), ("0", "0 is not a pid"), ("9" * 20, "9 is not a pid")):
+                with self.subTest(verb=verb, text=text):
+                    self.assertIn(f"{problem} (heapctl ps --all lists the processes)", self.heapctl(verb, text, code=2)[1])
 
 
 class OverTheGap(Case):

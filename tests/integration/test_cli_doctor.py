@@ -179,6 +179,7 @@ class Doctor(Case):
         self.assertEqual(found["no-agent"]["hint"], f"{to_do}, then heapctl attach {pid}")
         self.assertEqual(found["cannot-attach"]["hint"], "")
         self.assertIn(f"the agent does not use it ({to_do})", self.heapctl("attach", pid, code=1)[1])
+        self.assertIn(f"would refuse: sleep[{pid}]: ", " ".join(self.heapctl("status", pid, code=1)[0].split()))
         # One with an agent: the folder is why it is silent.
         pid = self.sleeper({"LD_PRELOAD": AGENT, "HEAPCTL_EXE": "sleep"})
         wait_until(lambda: "heapctl" in [pathlib.Path(f"/proc/{pid}/task/{task}/comm").read_text().strip()

@@ -507,6 +507,13 @@ class Trouble(GatewayCase):
         answer = self.expect(self.post(f"/targets/{os.getpid()}/v1/reset?lg_sample=5"), 403)
         self.assertEqual(answer.json["error"]["hint"], "not through a gateway: on the target's machine, with force=true")
 
+    def test_a_value_that_is_too_long_for_an_agent_is_the_clients_error(self):
+        self.fake(lambda method, target: (200, fake_status()))
+        self.start_gateway()
+        answer = self.expect(self.get(f"/targets/{os.getpid()}/v1/stats?options={'a' * 3000}"), 400)
+        self.assertIn("too long a request", answer.json["error"]["message"])
+        self.assertIn("2047 bytes", answer.json["error"]["hint"])
+
     def test_a_target_that_does_not_answer_is_asked_once_per_scrape(self):
         agent = self.fake(lambda method, target: None)
         self.start_gateway(agent.path)

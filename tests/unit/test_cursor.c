@@ -78,7 +78,32 @@ static void steps_over_texts(void **state)
 	assert_int_equal(in.problem_offset, 4);
 }
 
+static void says_that_a_part_is_missing_where_the_bytes_end(void **state)
+{
+	(void)state;
+	struct error err = { 0 };
+	struct cursor in = cursor_over("heap", 4);
+
+	cursor_fail(&in, "a number was expected");
+	assert_false(cursor_error(&in, "web.heap", &err));
+	assert_string_equal(err.message, "web.heap: byte 0: a number was expected");
+	assert_string_equal(err.hint, "");
+
+	in = cursor_over("heap", 4);
+	cursor_skip(&in, 4);
+	cursor_fail(&in, "a number was expected");
+	assert_false(cursor_error(&in, "web.heap", &err));
+	assert_non_null(strstr(err.hint, "a part of it is missing"));
+
+	in = cursor_over("heap", 4);
+	cursor_skip(&in, 8);
+	err = (struct error){ 0 };
+	assert_false(cursor_error(&in, "web.heap", &err));
+	assert_non_null(strstr(err.hint, "a part of it is missing"));
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(says_that_a_part_is_missing_where_the_bytes_end),
 	cmocka_unit_test(reads_numbers_of_every_length),
 	cmocka_unit_test(fails_where_a_number_has_no_end),
 	cmocka_unit_test(steps_over_texts),
