@@ -312,10 +312,15 @@ static enum http_event parse_head(struct http_parser *parser, struct error *err)
 	if (parser->kind == HTTP_REQUEST)
 		return frame_request(parser, err);
 	if (parser->status >= 100 && parser->status < 200 && parser->status != 101) {
-		/* An interim answer: the real one follows. */
+		/* An interim answer: the real one follows. Without a limit a server could keep its
+		 * client for as long as it likes, because each answer is a sign of life. */
 		const bool without_body = parser->without_body;
+		const unsigned interim_count = parser->interim_count + 1;
+		if (interim_count > HTTP_INTERIM_MAX)
+			return fail(parser, 0, err, "has too many interim answers before it");
 		http_parser_reset(parser);
 		parser->without_body = without_body;
+		parser->interim_count = interim_count;
 		return HTTP_MORE;
 	}
 	return frame_response(parser, err);
@@ -387,6 +392,7 @@ static bool feed_chunk_line(struct http_parser *parser, const char **data, size_
 		const char c = **data;
 		(*data)++;
 		(*size)--;
+		parser->framing_bytes++;
 		if (c == '\n') {
 			size_t end = parser->chunk_line_size;
 			if (end > 0 && parser->chunk_line[end - 1] == '\r')
@@ -417,7 +423,11 @@ static bool parse_chunk_size(const char *line, uint64_t *value)
 static enum http_event feed_chunk_framing(
 	struct http_parser *parser, const char **data, size_t *size, struct error *err)
 {
-	if (!feed_chunk_line(parser, data, size))
+	const bool is_whole = feed_chunk_line(parser, data, size);
+
+	if (parser->framing_bytes > HTTP_RESPONSE_HEAD_BYTES)
+		return fail(parser, 0, err, "has too large a trailer");
+	if (!is_whole)
 		return HTTP_MORE;
 	if (parser->state == HTTP_STATE_CHUNK_END) {
 		if (parser->chunk_line[0] != '\0')
@@ -430,6 +440,7 @@ static enum http_event feed_chunk_framing(
 		if (!parse_chunk_size(parser->chunk_line, &parser->left))
 			return fail(parser, 0, err, "has an invalid chunk size");
 		parser->state = parser->left == 0 ? HTTP_STATE_TRAILER : HTTP_STATE_CHUNK;
+		parser->framing_bytes = 0;
 	}
 	return HTTP_MORE;
 }

@@ -52,6 +52,7 @@ enum {
 	HTTP_REQUEST_BODY_BYTES = 4096,
 	HTTP_RESPONSE_HEAD_BYTES = 65536,
 	HTTP_HEADERS_MAX = 64,
+	HTTP_INTERIM_MAX = 8, /* answers such as 100 (Continue) before the real one */
 };
 
 /* A piece of a body: borrowed from the bytes fed. */
@@ -81,7 +82,9 @@ struct http_parser {
 	uint64_t left;	   /* of the body or the chunk */
 	char chunk_line[80];
 	size_t chunk_line_size;
+	size_t framing_bytes; /* since the last chunk: its line, extensions, the trailer */
 	unsigned header_count;
+	unsigned interim_count;
 	struct {
 		uint32_t name;
 		uint32_t value;

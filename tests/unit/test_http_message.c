@@ -163,6 +163,38 @@ static void reads_responses_of_every_framing(void **state)
 	release(&f);
 }
 
+static void ends_a_stream_of_interim_answers(void **state)
+{
+	(void)state;
+	char text[1024] = "";
+
+	for (unsigned count = 0; count <= HTTP_INTERIM_MAX; count++)
+		strcat(text, "HTTP/1.1 100 Continue\r\n\r\n");
+	const char *const one_less = text + strlen("HTTP/1.1 100 Continue\r\n\r\n");
+	struct fixture f;
+	assert_int_equal(parse(&f, HTTP_RESPONSE, text), HTTP_FAILED);
+	assert_non_null(strstr(f.err.message, "interim"));
+	release(&f);
+	assert_int_equal(parse(&f, HTTP_RESPONSE, one_less), HTTP_MORE);
+	assert_int_equal(
+		feed(&f.parser, "HTTP/1.1 204 No Content\r\n\r\n", &f.body, &f.err), HTTP_DONE);
+	release(&f);
+}
+
+static void ends_a_trailer_without_an_end(void **state)
+{
+	(void)state;
+	struct fixture f;
+	enum http_event event = parse(&f, HTTP_RESPONSE,
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n");
+
+	for (size_t size = 0; event == HTTP_MORE && size <= HTTP_RESPONSE_HEAD_BYTES; size += 8)
+		event = feed(&f.parser, "T: abc\r\n", &f.body, &f.err);
+	assert_int_equal(event, HTTP_FAILED);
+	assert_non_null(strstr(f.err.message, "trailer"));
+	release(&f);
+}
+
 static void knows_answers_that_have_no_body(void **state)
 {
 	(void)state;
@@ -280,6 +312,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(refuses_bad_requests_with_their_status),
 	cmocka_unit_test(bounds_the_head),
 	cmocka_unit_test(reads_responses_of_every_framing),
+	cmocka_unit_test(ends_a_stream_of_interim_answers),
+	cmocka_unit_test(ends_a_trailer_without_an_end),
 	cmocka_unit_test(knows_answers_that_have_no_body),
 	cmocka_unit_test(says_that_an_answer_ends_too_early),
 	cmocka_unit_test(refuses_bad_chunks),
