@@ -538,6 +538,22 @@ static bool is_quiet(const struct growth_data *series)
 	       (series->plain_square_sum < max && series->plain_square_sum > min && rise < 2);
 }
 
+/*
+ * Whether growth begins before the last two points and has a step there, too: both together fit any
+ * two points, and are no reason against a step alone.
+ */
+static bool fits_any_last_points(
+	const struct growth_data *series, const struct shape_candidate *growth)
+{
+	if (growth->shape != SHAPE_HINGE || growth->onset + 3 < series->count)
+		return false;
+	for (size_t i = 0; i < growth->step_count; i++) {
+		if (growth->steps[i] >= growth->onset)
+			return true;
+	}
+	return false;
+}
+
 struct growth_shape growth_shape_of(const struct growth_data *series)
 {
 	const double clearly = 3;
@@ -573,7 +589,8 @@ struct growth_shape growth_shape_of(const struct growth_data *series)
 	if (still->score > other - (growth->score >= other ? clearly : 0)) {
 		shape.is_step = true;
 		shape.beats_level = still->score > best[SHAPE_LEVEL].score + clearly + few_points;
-		shape.is_jump = shape.beats_level && still->score > growth->score;
+		shape.is_jump = shape.beats_level && (still->score > growth->score ||
+							     fits_any_last_points(series, growth));
 		describe_steps(series, still, &shape);
 		check_steps(series, still, &shape);
 		return shape;
