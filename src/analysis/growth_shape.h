@@ -3,8 +3,8 @@
  * What a series looks like: level, a line, a hinge (level, then a line to the end), steps between
  * levels, a rise between two levels, some of them together, or swings with a period. A step needs a
  * level after it, of two points at least: what still rises at the end is a hinge. A line or a hinge
- * whose end was shortly before that of the series is still growth, which may begin again. Growth has
- * swings only where it falls between them: a row of steps is a line and waves, too.
+ * whose end was shortly before that of the series is still growth, which may begin again. Growth
+ * has swings only where it falls between them: a row of steps is a line and waves, too.
  *
  * The shapes are compared by Schwarz's criterion (Annals of Statistics 6, 1978): the logarithm of
  * the likelihood, less log(n) / 2 for each height or slope, and log(n) for each moment, of which

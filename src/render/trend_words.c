@@ -223,13 +223,18 @@ static void describe_no_growth(
 	}
 	/* Its rate is that of a line that it does not follow. */
 	double low = INFINITY, high = 0;
+	size_t count = 0;
 	for (size_t i = 0; i < trend->profile_count; i++) {
 		if (trend->is_warm_up[i])
 			continue;
+		count++;
 		low = fmin(low, site->series[i].value);
 		high = fmax(high, site->series[i].value);
 	}
-	snprintf(words->text, sizeof words->text, "no growth beyond its fluctuation (%s to %s)",
+	/* Three points have no level before or after a change. */
+	snprintf(words->text, sizeof words->text,
+		count < 4 ? "%s to %s, in too few profiles to tell growth from a step"
+			  : "no growth beyond its fluctuation (%s to %s)",
 		quantity_format(style_of(trend), low, false).text,
 		quantity_format(style_of(trend), high, false).text);
 }

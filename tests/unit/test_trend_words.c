@@ -7,7 +7,7 @@ enum { COUNT = 5 };
 static const double mib = 1 << 20;
 
 /* Hourly profiles of 64 to 68 MiB. */
-static const char *describe(const struct growth *growth)
+static const char *describe_profiles(const struct growth *growth, size_t count)
 {
 	static struct trend_words words;
 	double hours[COUNT];
@@ -20,13 +20,18 @@ static const char *describe(const struct growth *growth)
 	}
 	struct view view = { .kind = PROFILE_HEAP, .counter = PROFILE_INUSE_SPACE };
 	const struct trend trend = { .view = &view,
-		.profile_count = COUNT,
+		.profile_count = count,
 		.hours = hours,
 		.is_warm_up = is_warm_up,
 		.has_times = true };
 	const struct trend_site site = { .series = values, .growth = *growth, .has_growth = true };
 	words = trend_describe_growth(&trend, &site);
 	return words.text;
+}
+
+static const char *describe(const struct growth *growth)
+{
+	return describe_profiles(growth, COUNT);
 }
 
 static void a_rate_and_its_error_have_one_unit(void **state)
@@ -237,6 +242,17 @@ static void ups_and_downs_have_a_range_but_no_rate(void **state)
 		describe(&back), "no growth beyond its fluctuation (64.0 MiB to 68.0 MiB)");
 }
 
+static void a_change_in_three_profiles_is_not_called_fluctuation(void **state)
+{
+	(void)state;
+	const struct growth growth = { .low = -mib, .high = mib, .fluctuates = true };
+
+	assert_string_equal(describe_profiles(&growth, 3),
+		"64.0 MiB to 66.0 MiB, in too few profiles to tell growth from a step");
+	assert_string_equal(describe_profiles(&growth, 4),
+		"no growth beyond its fluctuation (64.0 MiB to 67.0 MiB)");
+}
+
 static void a_step_by_a_restart_is_reported_as_one(void **state)
 {
 	(void)state;
@@ -270,6 +286,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_last_step_may_continue),
 	cmocka_unit_test(steps_beside_growth_are_reported_but_not_that_of_the_onset),
 	cmocka_unit_test(ups_and_downs_have_a_range_but_no_rate),
+	cmocka_unit_test(a_change_in_three_profiles_is_not_called_fluctuation),
 };
 
 UNIT_MAIN(tests)
