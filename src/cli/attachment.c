@@ -27,6 +27,15 @@ enum {
 	LOOK_MS = 10,
 };
 
+bool attachment_check(const struct process *process, struct error *err)
+{
+	char library[4096];
+	bool ignored;
+
+	return attach_check(process, false, err) && agent_library_find(library, err) &&
+	       attach_check_library(process, library, &ignored, err);
+}
+
 /* What the agent reads in the place of its environment. */
 static char *make_settings(
 	const struct process *process, const struct entry_functions *found, bool wants_mapped)
@@ -386,7 +395,7 @@ void attachment_examine(struct diagnosis *diagnosis, const struct process *proce
 	if (process_has_agent_thread(process) || has_agent_on_demand(process) ||
 		process_is_kernel_thread(process))
 		return;
-	if (check_no_agent(process, &err) && attach_check(process, false, &err) &&
+	if (check_no_agent(process, &err) && attachment_check(process, &err) &&
 		inject_look(process->pid, &safe, &looks, &err))
 		diagnosis_add(diagnosis, FINDING_NOTE, "can-attach", "",
 			"heapctl attach %d would load the agent: at %d of %d looks a thread stood "

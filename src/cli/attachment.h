@@ -40,6 +40,9 @@ struct attachment {
 	struct error problem;
 };
 
+/* Whether attaching could work, as far as it shows while nothing is stopped. */
+MUST_CHECK bool attachment_check(const struct process *process, struct error *err);
+
 /* Checks the process, loads the agent, and waits until it answers. */
 MUST_CHECK bool attachment_make(const struct process *process, const struct attach_request *request,
 	struct attachment *attachment, struct error *err);

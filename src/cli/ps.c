@@ -7,11 +7,11 @@
 
 #include "base/quantity.h"
 #include "base/xalloc.h"
+#include "cli/attachment.h"
 #include "cli/control.h"
 #include "cli/terminal.h"
 #include "cli/unattached_process.h"
 #include "cli/verb.h"
-#include "client/attach_check.h"
 #include "client/survey.h"
 #include "render/quantity.h"
 
@@ -143,7 +143,7 @@ static void visit_others(const struct survey *survey,
 		if (pids[i] == getpid() || is_in_survey(survey, pids[i]) ||
 			!process_read(pids[i], &process, &problem) || process.exe[0] == '\0')
 			continue;
-		visit(context, &process, attach_check(&process, false, &problem) ? NULL : &problem);
+		visit(context, &process, attachment_check(&process, &problem) ? NULL : &problem);
 	}
 }
 

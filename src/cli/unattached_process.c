@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/xalloc.h"
-#include "client/attach_check.h"
+#include "cli/attachment.h"
 #include "client/kernel_view.h"
 #include "client/program.h"
 #include "client/target.h"
@@ -67,7 +67,7 @@ static bool read_process(struct unattached_process *unattached, struct error *er
 		!read_smaps(unattached, err))
 		return false;
 	unattached->has_own_allocator = has_allocator(pid);
-	unattached->can_attach = attach_check(&unattached->process, false, &unattached->refusal);
+	unattached->can_attach = attachment_check(&unattached->process, &unattached->refusal);
 	return !has_ended(process_fd) ||
 	       error_set(err, ERROR_NOT_FOUND, "process %d has ended", (int)pid);
 }

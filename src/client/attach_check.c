@@ -207,6 +207,13 @@ enum attach_advice attach_advise(
 		return ATTACH_NEVER;
 	}
 	if (attach_check(process, false, &refusal)) {
+		if (process_has_bare_root(process)) {
+			error_hint(err,
+				"mount /proc in its root, or libheapctl.so's folder at the same "
+				"path, then heapctl attach %d",
+				pid);
+			return ATTACH_AFTER;
+		}
 		error_hint(err, "heapctl attach %d loads one while it runs", pid);
 		return ATTACH_NOW;
 	}

@@ -95,6 +95,14 @@ class Container(ContainerCase):
     def test_without_proc(self):
         outer, pid = self.start_contained()
         self.assertEqual(copies_of_agent(pid), [])
+        advice = f"mount /proc in its root, or libheapctl.so's folder at the same path, then heapctl attach {pid}"
+        for verb in ("status", "record"):
+            self.assertIn(f"has no agent ({advice})", self.heapctl(verb, pid, code=1)[1])
+        out, _ = self.heapctl("doctor", pid, "--json", code=1)
+        found = {finding["code"]: finding for finding in json.loads(out)["findings"]}
+        self.assertEqual(found["no-agent"]["hint"], advice)
+        self.assertRegex(found["cannot-attach"]["message"], r"sees neither \S+ nor /proc in its root")
+        self.assertRegex(" ".join(self.heapctl("status", pid, code=1)[0].split()), "attach would refuse: it sees neither")
         self.assert_refused(outer, pid, r"sees neither \S+ nor /proc in its root.*\(mount /proc there")
 
     def test_without_descriptors(self):
