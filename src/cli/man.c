@@ -155,9 +155,9 @@ static const char head[] =
 static const char tail[] =
 	".SH EXIT STATUS\n"
 	"0 when it was done, 1 when it failed, 2 when the command line was wrong and has to be\n"
-	"changed: an unknown verb or option, a value outside its range, a number of arguments, or a\n"
-	"TARGET or file that the verb does not take or that several processes match. A target that\n"
-	"does not exist, has ended, is stopped or refuses is 1 for every verb.\n"
+	"changed: an unknown verb or option, a value outside its range, a number of arguments,\n"
+	"or a TARGET or file that the verb does not take or that several processes match. A\n"
+	"target that does not exist, has ended, is stopped or refuses is 1 for every verb.\n"
 	".B heapctl run\n"
 	"becomes the program and so returns the program's own status.\n"
 	".SH ENVIRONMENT\n"

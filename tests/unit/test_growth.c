@@ -1403,8 +1403,10 @@ static void a_row_of_steps_does_not_swing(void **state)
 	unsigned swings = 0;
 	for (int trial = 0; trial < TRIALS; trial++) {
 		double values[20];
-		for (size_t i = 0; i < 20; i++)
-			values[i] = poisson(100 + 115 * (double)(i / 4));
+		for (size_t i = 0; i < 20; i++) {
+			const size_t stair = i / 4;
+			values[i] = poisson(100 + 115 * (double)stair);
+		}
 		swings += fit_values(values, 20).period_hours > 0;
 	}
 	assert_true(swings <= TRIALS / 20);
