@@ -28,9 +28,8 @@ NOT_RUN = {
         "takes an hour",
     "make soak SOAK_REPEAT=20 SOAK_SECONDS=1700 SOAK_PHASES=busy SOAK_BUSY=0 SOAK_TEST='agent_programs sampler sampler_programs agent_process agent_stacks attach attach_places attach_container shared_folder rights agent_api agent_protocol agent_jemalloc run run_store account confidence'":
         "repeats the tests for half an hour",
-    "BENCH_CYCLES=60 BENCH_ROUNDS=4 make bench TARGET=attach": "takes 20 minutes",
-    "BENCH_CYCLES=80 BENCH_ROUNDS=0 BENCH_ONLY='loaded,query,mariadb,nginx,haproxy,knot,python,node,java,bash,storm' make bench TARGET=attach":
-        "takes five minutes",
+    "nice -n 5 make soak SOAK_PHASES=attach SOAK_CYCLES=400": "takes half an hour",
+    "nice -n 15 make soak SOAK_PHASES=attach SOAK_CYCLES=280": "takes half an hour",
     "heapctl report --churn server.heap": "needs a profile whose samples heapctl took: test_sampler.py",
     "apt-get install -y trafficserver trafficserver-dev libjemalloc2 && make && make install && ldconfig": "needs the network",
     "systemctl daemon-reload && systemctl restart trafficserver && grep memory_profile /var/log/trafficserver/diags.log":
