@@ -582,10 +582,11 @@ struct growth_shape growth_shape_of(const struct growth_data *series)
 	if (swings.period_hours > 0 &&
 		fmax(best[SHAPE_WAVE].score, saw) > fmax(still->score, other))
 		return swings;
-	if (saw > fmax(still->score, other) + clearly) {
-		shape.is_step = is_taken_back(series, flat.rise);
+	const bool is_saw = saw > fmax(still->score, other) + clearly;
+	shape.is_step = is_saw && is_taken_back(series, flat.rise);
+	/* Growth that only steps beside it make likely is no growth where they alone are likelier. */
+	if (is_saw && (shape.is_step || still->score <= other))
 		return shape;
-	}
 	if (still->score > other - (growth->score >= other ? clearly : 0)) {
 		shape.is_step = true;
 		shape.beats_level = still->score > best[SHAPE_LEVEL].score + clearly + few_points;

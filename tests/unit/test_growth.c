@@ -1362,6 +1362,23 @@ static struct growth fit_values(const double *values, size_t count)
 	return growth;
 }
 
+/* Growth beside a step up and one down fits these points best, but without it a step does. */
+static void a_step_of_what_comes_and_goes_accuses_no_site(void **state)
+{
+	(void)state;
+	static const double found[][16] = {
+		{ 246, 253, 254, 263, 256, 252, 244, 240, 250, 254, 251, 257, 257, 270, 513, 480 },
+		{ 238, 253, 259, 261, 262, 253, 242, 231, 253, 255, 238, 238, 224, 243, 522, 481 },
+	};
+
+	for (size_t i = 0; i < sizeof found / sizeof found[0]; i++) {
+		const struct growth growth = fit_values(found[i], 16);
+		assert_int_equal(growth.kind, GROWTH_JUMP);
+		assert_int_equal(growth.step_count, 1);
+		assert_true(growth.steps[0].hours == 13.5);
+	}
+}
+
 /* Two steps are the same as a line through the last points, and each profile of many counts. */
 static void two_risen_points_at_the_end_may_be_steps(void **state)
 {
@@ -1464,6 +1481,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_step_needs_a_level_after_it),
 	cmocka_unit_test(a_step_beside_the_first_point_is_a_step),
 	cmocka_unit_test(a_rise_before_the_last_point_accuses_no_site),
+	cmocka_unit_test(a_step_of_what_comes_and_goes_accuses_no_site),
 	cmocka_unit_test(a_step_is_what_the_growth_beside_it_has_not_added),
 	cmocka_unit_test(what_falls_from_the_middle_on_is_no_step),
 	cmocka_unit_test(neither_unit_of_time_nor_of_value_counts),
