@@ -584,7 +584,7 @@ struct growth_shape growth_shape_of(const struct growth_data *series)
 		return swings;
 	const bool is_saw = saw > fmax(still->score, other) + clearly;
 	shape.is_step = is_saw && is_taken_back(series, flat.rise);
-	/* Growth that only steps beside it make likely is no growth where they alone are likelier. */
+	/* Growth that only steps beside it make likely is none where they are likelier alone. */
 	if (is_saw && (shape.is_step || still->score <= other))
 		return shape;
 	if (still->score > other - (growth->score >= other ? clearly : 0)) {
