@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "agent/stacks.h"
-#include "base/quantity.h"
+#include "base/units.h"
 
 void core_init(struct core *core, const struct core_options *options)
 {

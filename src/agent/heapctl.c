@@ -14,7 +14,7 @@
 #include "agent/routes.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "base/quantity.h"
+#include "base/units.h"
 
 static int fail(const struct error *from, struct heapctl_error *err)
 {

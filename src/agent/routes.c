@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "agent/run.h"
-#include "base/quantity.h"
+#include "base/units.h"
 #include "sampler/entry_area.h"
 #include "wire/http_target.h"
 

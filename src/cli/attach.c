@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/quantity.h"
+#include "base/units.h"
 #include "cli/attachment.h"
 #include "cli/control.h"
 #include "cli/sample_interval.h"

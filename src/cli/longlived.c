@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/quantity.h"
+#include "base/units.h"
 #include "base/xalloc.h"
 #include "cli/control.h"
 #include "client/profile_run.h"

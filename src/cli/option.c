@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/quantity.h"
+#include "base/units.h"
 
 void option_begin(
 	struct option_parser *parser, const struct verb *verb, int argc, char **argv, void *request)

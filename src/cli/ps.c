@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/quantity.h"
+#include "base/units.h"
 #include "base/xalloc.h"
 #include "cli/attachment.h"
 #include "cli/control.h"

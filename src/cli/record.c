@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/quantity.h"
+#include "base/units.h"
 #include "base/xalloc.h"
 #include "cli/attachment.h"
 #include "cli/control.h"

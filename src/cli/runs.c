@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/quantity.h"
+#include "base/units.h"
 #include "cli/control.h"
 #include "cli/sample_interval.h"
 #include "cli/terminal.h"

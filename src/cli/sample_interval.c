@@ -11,7 +11,7 @@
 #include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "base/quantity.h"
+#include "base/units.h"
 #include "base/xalloc.h"
 #include "client/agent_client.h"
 #include "render/quantity.h"

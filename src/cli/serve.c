@@ -2,7 +2,7 @@
 /* heapctl serve: the gateway. */
 #include <stdio.h>
 
-#include "base/quantity.h"
+#include "base/units.h"
 #include "cli/option.h"
 #include "cli/serve_log.h"
 #include "cli/verb.h"

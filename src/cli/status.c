@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/quantity.h"
+#include "base/units.h"
 #include "base/xalloc.h"
 #include "cli/control.h"
 #include "cli/terminal.h"

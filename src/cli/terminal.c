@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/quantity.h"
+#include "base/units.h"
 #include "base/utf8.h"
 #include "base/xalloc.h"
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/quantity.h"
+#include "base/units.h"
 #include "base/file.h"
 #include "base/xalloc.h"
 #include "cli/control.h"

@@ -13,7 +13,7 @@
 
 #include "analysis/view_builder.h"
 #include "base/clock.h"
-#include "base/quantity.h"
+#include "base/units.h"
 #include "base/utf8.h"
 #include "base/xalloc.h"
 #include "cli/control.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/quantity.h"
+#include "base/units.h"
 #include "client/agent_client.h"
 
 static bool start_after(const struct target *target, const struct profile_run_request *request,

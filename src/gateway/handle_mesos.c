@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/quantity.h"
+#include "base/units.h"
 #include "base/json_writer.h"
 #include "base/xalloc.h"
 #include "client/agent_client.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/quantity.h"
+#include "base/units.h"
 #include "base/xalloc.h"
 #include "wire/http_target.h"
 

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "base/file.h"
-#include "base/quantity.h"
+#include "base/units.h"
 #include "base/search.h"
 #include "base/xalloc.h"
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/quantity.h"
+#include "base/units.h"
 #include "render/quantity.h"
 
 static enum quantity_style style_of(const struct trend *trend)

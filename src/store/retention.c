@@ -8,7 +8,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "base/quantity.h"
+#include "base/units.h"
 #include "base/xalloc.h"
 
 enum {

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/quantity.h"
+#include "base/units.h"
 #include "base/file.h"
 #include "base/xalloc.h"
 #include "watch/command.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/quantity.h"
+#include "base/units.h"
 #include "base/xalloc.h"
 
 static const double DEFAULT_PEAK = 0.05;
