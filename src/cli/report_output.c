@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "analysis/allocator_frames.h"
-#include "analysis/selection.h"
+#include "analysis/filtered_profile.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/xalloc.h"
@@ -123,7 +123,7 @@ static bool select_all(const struct report_session *session, bool by_thread,
 
 	if (!filter_new(&session->options->filter, &filter, err))
 		return false;
-	const struct selection_request request = {
+	const struct filtered_profile_request request = {
 		.filter = filter,
 		/* Of a CPU profile we show samples, where pprof's readers look for time. */
 		.counter = first->kind == PROFILE_CPU ? first->default_counter
@@ -132,7 +132,7 @@ static bool select_all(const struct report_session *session, bool by_thread,
 		.by_thread = by_thread,
 		.drop_negative = session->options->drop_negative,
 	};
-	return selection_make(inputs, session->profile_count, &request, ret, err);
+	return filtered_profile_make(inputs, session->profile_count, &request, ret, err);
 }
 
 /* A single unfiltered profile is written unchanged; anything else is assembled first. */

@@ -11,7 +11,7 @@
 #include "analysis/filter.h"
 #include "analysis/view_builder.h"
 
-struct selection_request {
+struct filtered_profile_request {
 	struct filter *filter;
 	/*
 	 * The counter to show first; that of memory in use where the profiles did not count what
@@ -24,5 +24,5 @@ struct selection_request {
 };
 
 /* Same failures as view_build. The result is weighted: PROFILE_WEIGHTED. */
-MUST_CHECK bool selection_make(const struct view_input *inputs, size_t input_count,
-	const struct selection_request *request, struct profile **ret, struct error *err);
+MUST_CHECK bool filtered_profile_make(const struct view_input *inputs, size_t input_count,
+	const struct filtered_profile_request *request, struct profile **ret, struct error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analysis/selection.h"
+#include "analysis/filtered_profile.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -88,7 +88,7 @@ static void add_up_samples(struct profile *profile, bool drop_negative)
 #define LEFT_OUT (UINT32_MAX - 1)
 
 struct selector {
-	const struct selection_request *request;
+	const struct filtered_profile_request *request;
 	struct profile *out;
 	struct stack_filter stack_filter;
 	struct address_space space;
@@ -106,7 +106,7 @@ struct selector {
 	size_t scratch_capacity;
 };
 
-static void selector_init(struct selector *selector, const struct selection_request *request)
+static void selector_init(struct selector *selector, const struct filtered_profile_request *request)
 {
 	*selector = (struct selector){ .request = request };
 	selector->out = profile_new("selection");
@@ -374,8 +374,8 @@ static void finish(struct profile *out)
 	profile_assign_mappings(out);
 }
 
-bool selection_make(const struct view_input *inputs, size_t input_count,
-	const struct selection_request *request, struct profile **ret, struct error *err)
+bool filtered_profile_make(const struct view_input *inputs, size_t input_count,
+	const struct filtered_profile_request *request, struct profile **ret, struct error *err)
 {
 	CLEANUP(selector_deinit) struct selector selector = { 0 };
 	CLEANUP(free_cleanup) struct module_place **places = xcalloc(input_count, sizeof(void *));

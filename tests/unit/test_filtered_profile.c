@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analysis/selection.h"
+#include "analysis/filtered_profile.h"
 
 #include <dlfcn.h>
 #include <search.h>
@@ -62,7 +62,7 @@ void *tsearch(const void *key, void **root, int (*compare)(const void *, const v
 }
 
 static struct profile *select_all(
-	const char *now, const char *other, bool is_base, struct selection_request request)
+	const char *now, const char *other, bool is_base, struct filtered_profile_request request)
 {
 	struct profile *const profiles[] = { must_read_text(now),
 		other == NULL ? NULL : must_read_text(other) };
@@ -74,7 +74,7 @@ static struct profile *select_all(
 
 	assert_true(filter_new(&text, &filter, &err));
 	request.filter = filter;
-	if (!selection_make(inputs, other == NULL ? 1 : 2, &request, &selected, &err))
+	if (!filtered_profile_make(inputs, other == NULL ? 1 : 2, &request, &selected, &err))
 		fail_msg("%s", err.message);
 	filter_free(filter);
 	profile_free(profiles[0]);
@@ -86,7 +86,7 @@ static void leaves_the_allocator_out(void **state)
 {
 	(void)state;
 	struct profile *const selected =
-		select_all(first, NULL, false, (struct selection_request){ 0 });
+		select_all(first, NULL, false, (struct filtered_profile_request){ 0 });
 
 	assert_int_equal(selected->weighting, PROFILE_WEIGHTED);
 	assert_int_equal(selected->sample_count, 1);
@@ -101,7 +101,7 @@ static void gives_equal_places_equal_addresses(void **state)
 {
 	(void)state;
 	struct profile *const selected =
-		select_all(first, second, false, (struct selection_request){ 0 });
+		select_all(first, second, false, (struct filtered_profile_request){ 0 });
 
 	/* main and parse are the same in both, draw is new. */
 	assert_int_equal(selected->location_count, 3);
@@ -114,7 +114,7 @@ static void moves_a_module_whose_addresses_are_taken(void **state)
 {
 	(void)state;
 	struct profile *const selected =
-		select_all(first, second, false, (struct selection_request){ 0 });
+		select_all(first, second, false, (struct filtered_profile_request){ 0 });
 
 	for (size_t i = 0; i < selected->location_count; i++) {
 		const struct profile_location *const location = &selected->locations[i];
@@ -132,7 +132,7 @@ static void subtracts_by_negative_values(void **state)
 {
 	(void)state;
 	struct profile *const selected =
-		select_all(first, second, true, (struct selection_request){ 0 });
+		select_all(first, second, true, (struct filtered_profile_request){ 0 });
 
 	assert_int_equal(selected->sample_count, 2);
 	assert_true(selected->samples[0].counters[PROFILE_INUSE_SPACE] == 2000);
@@ -144,7 +144,7 @@ static void leaves_out_what_shrank_when_asked(void **state)
 {
 	(void)state;
 	struct profile *const selected = select_all(
-		first, second, true, (struct selection_request){ .drop_negative = true });
+		first, second, true, (struct filtered_profile_request){ .drop_negative = true });
 
 	assert_int_equal(selected->sample_count, 1);
 	assert_true(selected->samples[0].counters[PROFILE_INUSE_SPACE] == 2000);
@@ -167,7 +167,7 @@ static void leaves_nothing_where_nothing_changed(void **state)
 				   "MAPPED_LIBRARIES:\n"
 				   "7000000-7010000 r-xp 00000000 00:00 2 /lib/libjemalloc.so.2\n";
 	struct profile *const selected =
-		select_all(text, text, true, (struct selection_request){ 0 });
+		select_all(text, text, true, (struct filtered_profile_request){ 0 });
 
 	assert_int_equal(selected->sample_count, 0);
 	profile_free(selected);
@@ -176,8 +176,8 @@ static void leaves_nothing_where_nothing_changed(void **state)
 static void tells_threads_apart_when_asked(void **state)
 {
 	(void)state;
-	struct profile *const selected =
-		select_all(first, NULL, false, (struct selection_request){ .by_thread = true });
+	struct profile *const selected = select_all(
+		first, NULL, false, (struct filtered_profile_request){ .by_thread = true });
 
 	assert_int_equal(selected->sample_count, 0);
 	assert_int_equal(selected->thread_sample_count, 2);
@@ -198,7 +198,8 @@ static void ends_where_a_taken_range_cannot_be_noted(void **state)
 	if (pid == 0) {
 		fclose(stderr);
 		has_no_memory = true;
-		profile_free(select_all(first, second, false, (struct selection_request){ 0 }));
+		profile_free(
+			select_all(first, second, false, (struct filtered_profile_request){ 0 }));
 		_exit(0);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
