@@ -2,325 +2,20 @@
 #include "analysis/growth.h"
 
 #include <math.h>
+#include <stdlib.h>
 
-#include "analysis/growth_line.h"
 #include "analysis/growth_data.h"
+#include "analysis/growth_rate.h"
 #include "analysis/growth_shape.h"
 
-/*
- * The grid: lifetimes of none, of 1.4 intervals and then each 3.2 times the one before up to the
- * series' length, and one of 4.5 lengths, beyond which only the scale would change; shares from 1
- * down to 1/128; and s from 1 in steps of sqrt(2).
- *
- * The prior weights were chosen so that intervals contain the truth about as often as stated for
- * many kinds of heaps at once (bench/bench_trend.py). Lifetimes have the same weight, the lasting
- * one somewhat less. What is turned over within the series is mostly the whole level: the more
- * shares are possible, the less a short series distinguishes a part that is replaced at once from a
- * whole that is replaced slowly.
- */
-enum { MAX_LIFETIMES = 16, SHARES = 8, SCALES = 144 };
-
-static const double lasting_spans = 4.5, lasting_weight = 0.7;	/* each other lifetime weighs 1 */
-static const double forgetful_whole = 0.9, lasting_whole = 0.4; /* of a share of 1 */
-static const double sampling_only = 0.93;			/* of s = 1 */
-static const double scale_weight = 0.35; /* of each further step, of what is left */
-static const double level = 0.05;	 /* of growth, of a single series */
-
-struct grid {
-	double lifetimes[MAX_LIFETIMES]; /* hours */
-	size_t count;
-	bool left_out[MAX_LIFETIMES][SHARES]; /* members that weigh next to nothing */
-};
-
-static struct grid grid_make(const struct growth_data *series)
+static void find_rates(
+	const struct growth_data *series, enum growth_noise noise, struct growth *growth)
 {
-	const double first = 1.4, ratio = 3.2;
-	struct grid grid = { .count = 1 };
+	const struct growth_rate found = growth_rate_find(series, noise);
 
-	for (double lifetime = first * series->step_hours;
-		lifetime < series->span_hours && grid.count + 1 < MAX_LIFETIMES; lifetime *= ratio)
-		grid.lifetimes[grid.count++] = lifetime;
-	grid.lifetimes[grid.count++] = lasting_spans * series->span_hours;
-	return grid;
-}
-
-/*
- * Where nothing lasts a whole is likeliest, then a half, and so on; where all does, parts are
- * alike.
- */
-static double share_weight(const struct grid *grid, size_t lifetime, size_t halvings)
-{
-	if (lifetime == 0)
-		return halvings == 0 ? forgetful_whole
-				     : (1 - forgetful_whole) * exp2(-(double)halvings);
-	if (lifetime + 1 == grid->count)
-		return lasting_weight *
-		       (halvings == 0 ? lasting_whole : (1 - lasting_whole) / (SHARES - 1));
-	return halvings == 0;
-}
-
-static double scale_prior(size_t step)
-{
-	return step == 0 ? sampling_only : (1 - sampling_only) * scale_weight;
-}
-
-/* Averages over the grid; relative to the largest weight so far, so that nothing overflows. */
-struct average {
-	double largest; /* logarithm */
-	double weights;
-	double below; /* the probability that the rate is at most the supposed one */
-};
-
-static void average_add(struct average *average, double log_weight, double below)
-{
-	if (log_weight > average->largest) {
-		const double shrink = exp(average->largest - log_weight);
-		average->weights *= shrink;
-		average->below *= shrink;
-		average->largest = log_weight;
-	}
-	const double weight = exp(log_weight - average->largest);
-	average->weights += weight;
-	average->below += weight * below;
-}
-
-/* Noise of sampling, or also the program's own fluctuation. */
-enum noise { NOISE_SAMPLING, NOISE_PROGRAM };
-
-/*
- * The profiles' counts of new objects determine lifetimes: of n objects in use with lifetime T, n /
- * T are new in an hour. This is rough, because lifetimes are not exponential, and some objects are
- * allocated and freed between two profiles.
- */
-static double arrivals_likelihood(
-	const struct growth_data *series, double supposed_rate, const struct line_noise *noise)
-{
-	const double roughness = 0.6;
-
-	if (series->arrivals < 0)
-		return 0;
-	const double mean = fmax(series->runs[0].mean_value, series->object_weight);
-	const double lifetime = fmax(noise->lifetime_hours, series->step_hours / 2);
-	const double expected =
-		series->object_hours * (noise->share / lifetime + fabs(supposed_rate) / mean);
-	const double miss = log((series->arrivals + 0.5) / (expected + 0.5));
-	/* Where none is in two profiles there is no end to how fast they come. */
-	if (noise->lifetime_hours == 0 && miss > 0)
-		return 0;
-	return -miss * miss / 2 / (roughness * roughness + 1 / (series->arrivals + 1));
-}
-
-static void add_scales(struct average *average, const struct line_fit *fit,
-	double degrees_of_freedom, double log_prior, double distance, double other_variance,
-	enum noise noise)
-{
-	/* Beyond what the residual needs, s only gets less likely. */
-	const double wanted =
-		noise == NOISE_SAMPLING ? 0 : fmax(log2(fit->residual / degrees_of_freedom), 0) + 8;
-	const double variance = noise == NOISE_SAMPLING ? fit->sampling_variance : fit->variance;
-
-	for (size_t step = 0; step < SCALES && (double)step / 2 <= wanted; step++) {
-		const double log_scale = (double)step / 2 * M_LN2;
-		const double scale = exp(log_scale);
-		const double log_weight =
-			fit->log_likelihood + log_prior +
-			(noise == NOISE_SAMPLING ? 0 : log(scale_prior(step))) -
-			(degrees_of_freedom * log_scale + fit->residual / scale) / 2;
-		if (log_weight > average->largest - 40)
-			average_add(average, log_weight,
-				erfc(-distance / sqrt(2 * (scale * variance + other_variance))) /
-					2);
-	}
-}
-
-static void add_member(struct average *average, const struct growth_data *series,
-	double supposed_rate, const struct line_noise *member, double log_prior, enum noise noise)
-{
-	const double degrees_of_freedom = (double)(series->count - series->level_count) - 1;
-	const struct line_fit fit = line_fit_make(series, supposed_rate, member);
-
-	add_scales(average, &fit, degrees_of_freedom,
-		log_prior + arrivals_likelihood(series, supposed_rate, member),
-		supposed_rate - series->plain_rate, series->fold_error * series->fold_error, noise);
-}
-
-/* The probability that the rate is at most the supposed one, with the noise that goes with it. */
-static double probability_below(const struct growth_data *series, const struct grid *grid,
-	double supposed_rate, enum noise noise)
-{
-	/* A pool of objects keeps their number, so that only sampling is left; traffic does not. */
-	const double pool_weight = series->weight, traffic_weight = series->object_weight;
-	const bool may_be_pool = noise == NOISE_SAMPLING && series->may_be_pool;
-	struct average average = { .largest = -INFINITY };
-
-	for (size_t lifetime = 0; lifetime < grid->count; lifetime++) {
-		for (size_t halvings = 0; halvings < SHARES; halvings++) {
-			const double prior = share_weight(grid, lifetime, halvings);
-			struct line_noise member = { exp2(-(double)halvings),
-				grid->lifetimes[lifetime], traffic_weight };
-			if (prior == 0 || grid->left_out[lifetime][halvings])
-				continue;
-			add_member(&average, series, supposed_rate, &member, log(prior), noise);
-			if (!may_be_pool)
-				continue;
-			member.weight = pool_weight;
-			add_member(&average, series, supposed_rate, &member, log(prior), noise);
-		}
-	}
-	return average.below / average.weights;
-}
-
-/* In which the probability is nearly a parabola, for a search that goes by secants. */
-static double log_odds(double probability)
-{
-	const double min = 1e-300;
-
-	return log(fmax(probability, min)) - log(fmax(1 - probability, min));
-}
-
-/* The rate at which the probability is `wanted`, on one side (-1, 1) of a rate. */
-static double find_rate(const struct growth_data *series, const struct grid *grid, double wanted,
-	double from, double width, int side, enum noise noise)
-{
-	const double goal = log_odds(wanted), close = 0.005;
-	double inner = from, outer = from;
-	double inner_miss = log_odds(probability_below(series, grid, from, noise)) - goal;
-	double outer_miss = inner_miss;
-
-	if (side * inner_miss >= 0)
-		return from;
-	for (int i = 0; i < 60 && side * outer_miss < 0; i++, width *= 2) {
-		inner = outer;
-		inner_miss = outer_miss;
-		outer += side * width;
-		outer_miss = log_odds(probability_below(series, grid, outer, noise)) - goal;
-	}
-	/* The Illinois form of false position: an end that stays twice counts half. */
-	int moved = 0;
-	for (int i = 0; i < 40 && fabs(outer - inner) > close * fabs(outer - from); i++) {
-		const double at =
-			(inner * outer_miss - outer * inner_miss) / (outer_miss - inner_miss);
-		const double miss = log_odds(probability_below(series, grid, at, noise)) - goal;
-		if (fabs(miss) < close)
-			return at;
-		if (side * miss < 0) {
-			inner = at;
-			inner_miss = miss;
-			outer_miss /= moved == -1 ? 2 : 1;
-			moved = -1;
-		} else {
-			outer = at;
-			outer_miss = miss;
-			inner_miss /= moved == 1 ? 2 : 1;
-			moved = 1;
-		}
-	}
-	return (inner + outer) / 2;
-}
-
-/* About the standard error of the rate. */
-static double expected_width(const struct growth_data *series, double rate)
-{
-	const double span = series->span_hours;
-
-	return sqrt(series->variance / (double)series->count) / span +
-	       sqrt(series->weight * (fabs(rate) + series->weight / span) / span);
-}
-
-/*
- * Cauchy's combination of tests (Liu and Xie, Journal of the American Statistical Association 115,
- * 2020): right for small p however the tests depend on each other, as those of onsets do. A test
- * that finds the opposite says nothing.
- */
-struct combination {
-	double weights, tangents;
-};
-
-static void combination_add(struct combination *combination, double p, double weight)
-{
-	const double min = 1e-300;
-
-	combination->weights += weight;
-	if (p < 0.5)
-		combination->tangents += weight / tan(M_PI * fmax(p, min));
-}
-
-static double combination_p(const struct combination *combination)
-{
-	return atan2(1, combination->tangents / combination->weights) / M_PI;
-}
-
-/*
- * Growth from the start on, or from any other moment on: half of the attention is for either. Of
- * many moments so many are tried. An onset needs a point before it, and two after it.
- */
-enum { ONSETS_TRIED = 8 };
-
-/* Whether it falls rather. */
-static bool find_p(const struct growth_data *series, struct growth *growth)
-{
-	const struct grid grid = grid_make(series);
-	const double from_start = probability_below(series, &grid, 0, NOISE_PROGRAM);
-	const size_t onsets = series->count > 3 ? series->count - 3 : 0;
-	const size_t tried = onsets < ONSETS_TRIED ? onsets : ONSETS_TRIED;
-	struct combination rise = { 0 };
-
-	combination_add(&rise, from_start, 1);
-	for (size_t i = 0; i < tried; i++) {
-		struct growth_data bent = *series;
-		const size_t at = tried == onsets ? 1 + i : 1 + i * (onsets - 1) / (tried - 1);
-		/* What rises by less than its standard error is not worth the time. */
-		const bool may_rise = growth_data_bend(&bent, series->points[at].hours, INFINITY) &&
-				      bent.plain_rate > 0 &&
-				      bent.plain_rate * bent.plain_rate * bent.square_hours >
-					      fmin(series->plain_variance / (double)series->block,
-						      growth_data_residual_variance(&bent));
-		combination_add(&rise,
-			may_rise ? probability_below(&bent, &grid, 0, NOISE_PROGRAM) : 1,
-			1 / (double)tried);
-	}
-	growth->p = combination_p(&rise);
-	return from_start > 1 - level;
-}
-
-/* Leaves out what weighs next to nothing where the series is as likely as can be. */
-static void grid_thin(struct grid *grid, const struct growth_data *series)
-{
-	const double next_to_nothing = 12;
-	double weights[MAX_LIFETIMES][SHARES], max = -INFINITY;
-
-	for (size_t i = 0; i < grid->count; i++) {
-		for (size_t j = 0; j < SHARES; j++) {
-			const double prior = share_weight(grid, i, j);
-			const struct line_noise member = { exp2(-(double)j), grid->lifetimes[i],
-				series->object_weight };
-			weights[i][j] = -INFINITY;
-			if (prior == 0)
-				continue;
-			const struct line_fit fit =
-				line_fit_make(series, series->plain_rate, &member);
-			weights[i][j] = log(prior) + fit.log_likelihood - fit.residual / 2;
-			max = fmax(max, weights[i][j]);
-		}
-	}
-	for (size_t i = 0; i < grid->count; i++) {
-		for (size_t j = 0; j < SHARES; j++)
-			grid->left_out[i][j] = weights[i][j] < max - next_to_nothing;
-	}
-}
-
-static void find_rates(const struct growth_data *series, enum noise noise, struct growth *growth)
-{
-	struct grid grid = grid_make(series);
-
-	/* Noise of the program may be any. */
-	if (noise == NOISE_SAMPLING && !series->may_be_pool && series->arrivals < 0)
-		grid_thin(&grid, series);
-
-	growth->rate = series->plain_rate;
-	const double width = expected_width(series, growth->rate);
-	growth->low = find_rate(series, &grid, 0.025, growth->rate, width, -1, noise);
-	growth->high = find_rate(series, &grid, 0.975, growth->rate, width, 1, noise);
+	growth->rate = found.rate;
+	growth->low = found.low;
+	growth->high = found.high;
 }
 
 static void count_intervals(const struct growth_data *series, struct growth *growth)
@@ -338,7 +33,7 @@ static void count_intervals(const struct growth_data *series, struct growth *gro
 static void name_kind(const struct growth_shape *shape, bool falls, struct growth *growth)
 {
 	const unsigned min_changes = 2; /* one may be a step that is too small to be called one */
-	const bool grows = growth->p < level && growth->low > 0;
+	const bool grows = growth->p < GROWTH_LEVEL && growth->low > 0;
 
 	growth->period_hours = shape->period_hours;
 	if (shape->is_jump)
@@ -534,10 +229,7 @@ static bool falls_since(const struct growth_data *series, double onset_hours, do
 {
 	struct growth_data bent = *series;
 
-	if (!growth_data_bend(&bent, onset_hours, end_hours))
-		return false;
-	const struct grid grid = grid_make(&bent);
-	return probability_below(&bent, &grid, 0, NOISE_PROGRAM) > 1 - level;
+	return growth_data_bend(&bent, onset_hours, end_hours) && growth_rate_falls(&bent);
 }
 
 static bool has_large_step(const struct growth_data *series, const struct growth_shape *shape)
@@ -574,24 +266,24 @@ bool growth_fit(const struct growth_point *points, size_t count,
 	struct growth_data shaped = shaped_series(&series, &shape);
 	const bool is_folded = shaped.period_hours > 0;
 	const struct growth_data folded = shaped;
-	bool falls = find_p(&shaped, &growth);
+	bool falls = growth_rate_find_p(&shaped, &growth.p);
 	const bool falls_later = shape.has_onset && shape.falls &&
 				 falls_since(&shaped, shape.onset_hours, end_of_growth(&shape));
 	falls |= falls_later;
 	/* What is no growth leaves the step. */
-	shape.is_jump |= shape.beats_level && growth.p >= level;
-	if (shape.grows_beside_steps && growth.p >= level && !falls) {
+	shape.is_jump |= shape.beats_level && growth.p >= GROWTH_LEVEL;
+	if (shape.grows_beside_steps && growth.p >= GROWTH_LEVEL && !falls) {
 		shape.grows_beside_steps = false;
 		shape.is_jump = has_large_step(&series, &shape);
 		shaped = series;
 	}
 	if ((shape.has_onset || shape.has_end) &&
-		(shape.falls ? (shape.has_onset ? falls_later : falls) : growth.p < level) &&
+		(shape.falls ? (shape.has_onset ? falls_later : falls) : growth.p < GROWTH_LEVEL) &&
 		growth_data_bend(&shaped, shape.has_onset ? shape.onset_hours : -INFINITY,
 			end_of_growth(&shape)))
 		copy_moments(&shape, &growth);
 	/* What a fold leaves of swings is noise, because the period is not quite known. */
-	const enum noise noise = shape.period_hours > 0 ? NOISE_PROGRAM : NOISE_SAMPLING;
+	const enum growth_noise noise = shape.period_hours > 0 ? NOISE_PROGRAM : NOISE_SAMPLING;
 	find_rates(&shaped, noise, &growth);
 	/* No growth has no onset, and steps are all that there is. */
 	if ((growth.has_onset || growth.has_end || shape.grows_beside_steps) &&
@@ -609,6 +301,89 @@ bool growth_fit(const struct growth_point *points, size_t count,
 		copy_steps(&series, &shape, &growth);
 	*ret = growth;
 	return true;
+}
+
+/* The mean after the last step of a run, or before its first. */
+static double level_beside(const struct growth_data *series, const struct growth *growth,
+	const struct growth_data_run *run, bool is_end)
+{
+	double sum = 0;
+	size_t first = run->first, end = run->end;
+
+	for (size_t i = 0; i < growth->step_count; i++) {
+		const struct growth_step *const step = &growth->steps[i];
+		const double half = 0.499 * step->lasted_hours;
+		if (step->hours < series->points[run->first].hours ||
+			step->hours > series->points[run->end - 1].hours)
+			continue;
+		while (is_end && first + 1 < end &&
+			series->points[first].hours < step->hours + half)
+			first++;
+		while (!is_end && first + 1 < end &&
+			series->points[end - 1].hours > step->hours - half)
+			end--;
+	}
+	for (size_t i = first; i < end; i++)
+		sum += series->points[i].value;
+	return sum / (double)(end - first);
+}
+
+/* Of a point, by the ups and downs within runs. */
+static double scatter_variance(const struct growth_data *series)
+{
+	return series->plain_square_sum * series->plain_variance / (double)series->block /
+	       (double)(series->count - series->run_count);
+}
+
+static int by_hours(const void *a, const void *b)
+{
+	const struct growth_step *const x = a, *const y = b;
+
+	return (x->hours > y->hours) - (x->hours < y->hours);
+}
+
+void growth_add_restarts(const struct growth_point *points, size_t count,
+	const struct growth_objects *objects, struct growth *growth)
+{
+	const double clearly = 3; /* standard errors of two points of which none is in both */
+	struct growth_step restarts[GROWTH_MAX_STEPS];
+	struct growth_data series;
+	size_t found = 0;
+
+	if ((growth->kind != GROWTH_JUMP && growth->kind != GROWTH_NONE) || growth->may_be_step ||
+		!growth_data_make(points, count, objects, &series))
+		return;
+	for (size_t i = 1; i < series.run_count; i++) {
+		const struct growth_data_run *const last = &series.runs[i - 1],
+						    *const next = &series.runs[i];
+		const double before = level_beside(&series, growth, last, true),
+			     after = level_beside(&series, growth, next, false);
+		/* What never moves within a run is sampled, but does not come and go. */
+		const bool is_still = series.plain_square_sum * series.plain_variance <=
+					      (double)series.count * series.min_variance &&
+				      last->end - last->first > 2 && next->end - next->first > 2;
+		const double weight = is_still ? series.weight : series.object_weight;
+		const double variance =
+			fmax(weight * (before + after), 2 * scatter_variance(&series)) +
+			series.min_variance;
+		const double from = series.points[last->end - 1].hours,
+			     to = series.points[next->first].hours;
+		if (fabs(after - before) <= clearly * sqrt(variance))
+			continue;
+		if (growth->step_count + found == GROWTH_MAX_STEPS)
+			return;
+		restarts[found++] = (struct growth_step){ .hours = (from + to) / 2,
+			.size = after - before,
+			.lasted_hours = to - from,
+			.is_restart = true };
+	}
+	if (found == 0)
+		return;
+	for (size_t i = 0; i < found; i++)
+		growth->steps[growth->step_count++] = restarts[i];
+	qsort(growth->steps, growth->step_count, sizeof growth->steps[0], by_hours);
+	growth->kind = GROWTH_JUMP;
+	growth->may_go_on &= !growth->steps[growth->step_count - 1].is_restart;
 }
 
 size_t growth_own_steps(const struct growth *growth, struct growth_step ret[GROWTH_MAX_STEPS])

@@ -58,7 +58,7 @@
  */
 #pragma once
 
-#include "analysis/growth_point.h"
+#include "analysis/growth_data.h"
 
 enum growth_kind {
 	GROWTH_NONE,   /* nothing beyond the noise */

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "analysis/growth_basis.h"
+#include "analysis/growth_line.h"
 
 enum {
 	SHAPE_LEVEL,
