@@ -12,7 +12,7 @@
 #include "base/xalloc.h"
 #include "profile/compress.h"
 #include "profile/readers.h"
-#include "profile/tar.h"
+#include "profile/bundle.h"
 #include "profile/text_profile.h"
 
 enum {

@@ -11,7 +11,6 @@
 #include "client/agent_client.h"
 #include "client/kernel_view.h"
 #include "profile/bundle.h"
-#include "profile/tar.h"
 #include "symbol/elf_image.h"
 
 /* What the process has mapped under that name, through the kernel: it may have been replaced. */

@@ -20,7 +20,6 @@
 #include "profile/bundle.h"
 #include "profile/profile_read.h"
 #include "profile/readers.h"
-#include "profile/tar.h"
 #include "store/capture_list.h"
 
 static const char digits[] = "0123456789";

@@ -15,7 +15,7 @@
 #include "base/xalloc.h"
 #include "client/agent_client.h"
 #include "profile/profile_read.h"
-#include "profile/tar.h"
+#include "profile/bundle.h"
 #include "store/capture_list.h"
 
 /* Of a time in milliseconds since 1970 that a file's name begins with. */

@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "base/xalloc.h"
-#include "profile/tar.h"
+#include "profile/bundle.h"
 #include "store/store.h"
 #include "store/store_index.h"
 

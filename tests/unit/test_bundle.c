@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "base/xalloc.h"
-#include "profile/tar.h"
 #include "profile_texts.h"
 
 static const char heap[] = "heap_v2/524288\n"

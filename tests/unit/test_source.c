@@ -21,7 +21,6 @@
 #include "base/xalloc.h"
 #include "profile/bundle.h"
 #include "profile/compress.h"
-#include "profile/tar.h"
 #include "source/source_series.h"
 #include "unit.h"
 

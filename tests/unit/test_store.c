@@ -17,7 +17,7 @@
 #include "base/xalloc.h"
 #include "store/retention.h"
 #include "store/store_index.h"
-#include "profile/tar.h"
+#include "profile/bundle.h"
 #include "remove_folder.h"
 #include "unit.h"
 
