@@ -3,8 +3,9 @@
  * Renderers: each turns a view into one kind of output, appended to a buffer. A renderer decides
  * how figures look; the view has the figures.
  *
- * A new output is a file render_NAME.c with one function, and a row in one of the lists below; the
- * option of `heapctl report` comes from it, too. gateway/profile_render.c lists what URLs may name.
+ * A new output is a function in a file render_NAME.c (plain text: render_text.c), and a row in one
+ * of the lists below; the option of `heapctl report` comes from it, too. gateway/profile_render.c
+ * lists what URLs may name.
  */
 #pragma once
 
