@@ -4,15 +4,15 @@
 #include <stdlib.h>
 
 #include "base/buffer.h"
+#include "base/search.h"
 #include "base/xalloc.h"
 #include "symbol/dwarf_constants.h"
 #include "symbol/dwarf_line.h"
 #include "symbol/dwarf_name.h"
-#include "symbol/dwarf_value.h"
 #include "symbol/dwarf_scan.h"
 #include "symbol/dwarf_split.h"
 #include "symbol/dwarf_unit.h"
-#include "symbol/vaddrs.h"
+#include "symbol/dwarf_value.h"
 
 static const uint32_t NO_UNIT = UINT32_MAX;
 

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 
 #include "base/buffer.h"
+#include "base/search.h"
 #include "base/xalloc.h"
 #include "symbol/dwarf_constants.h"
 #include "symbol/dwarf_value.h"
-#include "symbol/vaddrs.h"
 
 struct entry_format {
 	uint64_t content;

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/search.h"
 #include "base/xalloc.h"
 #include "symbol/dwarf_constants.h"
 #include "symbol/dwarf_value.h"
-#include "symbol/vaddrs.h"
 
 enum {
 	MAX_DEPTH = 1024,	 /* nesting of DIEs; compilers reach a few dozen */

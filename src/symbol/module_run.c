@@ -6,7 +6,6 @@
 
 #include "base/xalloc.h"
 #include "symbol/demangle.h"
-#include "symbol/perf_map.h"
 #include "symbol/symbol_table.h"
 #include "symbol/elf_image.h"
 

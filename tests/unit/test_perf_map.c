@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "symbol/perf_map.h"
+#include "symbol/symbol_table.h"
 
 #include <stdio.h>
 #include <string.h>
