@@ -138,13 +138,6 @@ static bool wait_for_agent(const struct process *process, struct target *target,
 	return true;
 }
 
-static bool post(const struct target *target, const char *path, struct error *err)
-{
-	CLEANUP(json_cleanup) json_t *answer = NULL;
-
-	return agent_call_json(target, "POST", path, &answer, err);
-}
-
 /* Samples that there are, of an allocator that profiles itself, are kept. */
 static bool set_interval(const struct target *target, int lg_sample, struct error *err)
 {
@@ -165,7 +158,7 @@ static bool set_interval(const struct target *target, int lg_sample, struct erro
 		return error_hint(err, "attach without --interval");
 	}
 	snprintf(path, sizeof path, "/v1/reset?lg_sample=%d", lg_sample);
-	return post(target, path, err);
+	return control_post(target, path, err);
 }
 
 /* jemalloc's own profiler takes samples of blocks alone. */
@@ -341,7 +334,7 @@ static bool make(const struct process *process, const struct attach_request *req
 	if (patch_functions(process, found, &result, attachment, err) &&
 		check_mapped(&attachment->target, request->wants_mapped, err) &&
 		set_interval(&attachment->target, request->lg_sample, err) &&
-		(request->is_active ? post(&attachment->target, "/v1/activate", err)
+		(request->is_active ? control_post(&attachment->target, "/v1/activate", err)
 				    : note_problem(process, request->method, attachment, err)))
 		return true;
 	/* Otherwise an agent of no use would stay there. */

@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/profile_run.h"
 #include "client/doctor.h"
+#include "cli/control.h"
 #include "client/target.h"
 #include "inject/entry_patch.h"
 

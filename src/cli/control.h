@@ -2,16 +2,15 @@
 /* What the verbs that talk to an agent have in common. */
 #pragma once
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <jansson.h>
-
 #include "base/error.h"
 #include "base/file.h"
+#include "cli/option.h"
 #include "client/agent_client.h"
 #include "client/target.h"
-#include "cli/option.h"
 
 /*
  * Where a verb's result goes: the file of -o, standard output for "-", or a file in the working
@@ -56,6 +55,9 @@ extern const struct verb_option control_json_options[];
 /* The agent's answer as it is: for --json. Indented on a terminal. */
 void control_print_json(const json_t *value);
 
+/* A request whose answer is not needed. */
+MUST_CHECK bool control_post(const struct target *target, const char *path, struct error *err);
+
 /*
  * Fetches the profile at `path` of the protocol into the output, commits it, and reports its file
  * and size on stderr; also, unless `advice` is NULL, that it has no sample, with this advice.
@@ -77,3 +79,36 @@ MUST_CHECK bool control_save_run(const struct target *target, int64_t id, const 
 /* "10:15:00", or with the date when it was not today; "-" for 0. */
 enum { CONTROL_TIME_BYTES = 32 };
 const char *control_format_time(int64_t time_ms, char text[CONTROL_TIME_BYTES]);
+
+/*
+ * Timed runs from the client's side: start, poll, stop. A run belongs to the agent and ends on time
+ * even if this process ends.
+ */
+enum { SAMPLE_LG_KEEP = -1 };
+
+struct profile_run_request {
+	int64_t duration_ms;
+	int lg_sample; /* logarithm of the sampling interval; SAMPLE_LG_KEEP: as it is */
+};
+
+/*
+ * Starts one, or reports the one that is on: "already_running" in it. Sampling that is on stays
+ * on: "was_active". Release with json_decref.
+ */
+MUST_CHECK bool profile_run_start(const struct target *target,
+	const struct profile_run_request *request, json_t **run, struct error *err);
+
+/* One that is ours. */
+struct profile_run {
+	int64_t id;
+	bool was_active;	 /* sampling was on before, and stays on */
+	bool was_reset;		 /* it has an interval of its own: no older samples */
+	int64_t allocated_bytes; /* by the program at its start */
+	int64_t begun_ms;	 /* clock_monotonic_ms */
+};
+
+/* The same, but a run that is on already is ERROR_STATE. */
+MUST_CHECK bool profile_run_start_own(const struct target *target,
+	const struct profile_run_request *request, struct profile_run *run, struct error *err);
+
+MUST_CHECK bool profile_run_stop(const struct target *target, json_t **run, struct error *err);

@@ -8,7 +8,6 @@
 #include "base/units.h"
 #include "base/xalloc.h"
 #include "cli/control.h"
-#include "client/profile_run.h"
 #include "cli/sample_interval.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
@@ -80,13 +79,6 @@ static void settle(const struct target *target, int64_t settle_ms)
 	terminal_progress_end();
 }
 
-static bool post(const struct target *target, const char *path, struct error *err)
-{
-	CLEANUP(json_cleanup) json_t *answer = NULL;
-
-	return agent_call_json(target, "POST", path, &answer, err);
-}
-
 /* If heapctl is killed, the agent switches sampling on again. An older agent refuses the parameter.
  */
 static bool pause_sampling(const struct target *target, int64_t pause_ms, struct error *err)
@@ -95,8 +87,8 @@ static bool pause_sampling(const struct target *target, int64_t pause_ms, struct
 
 	snprintf(path, sizeof path, "/v1/deactivate?duration_ms=%" PRId64,
 		pause_ms < DURATION_MAX_RUN_MS ? pause_ms : DURATION_MAX_RUN_MS);
-	return post(target, path, err) ||
-	       (err->kind == ERROR_USAGE && post(target, "/v1/deactivate", err));
+	return control_post(target, path, err) ||
+	       (err->kind == ERROR_USAGE && control_post(target, "/v1/deactivate", err));
 }
 
 /* Nothing new is sampled meanwhile; sampling that was on before the window is on again afterwards.
@@ -113,7 +105,7 @@ static bool settle_and_save(const struct target *target, const struct longlived_
 	if (was_active && !pause_sampling(target, SAVING_MS, err))
 		return false;
 	const bool ok = control_save_profile(target, "/v1/profile", NULL, &pair->after, err);
-	if (!was_active || post(target, "/v1/activate", &failure))
+	if (!was_active || control_post(target, "/v1/activate", &failure))
 		return ok;
 	verb_warn("%s: sampling was on before and is off now: %s (heapctl activate)", target->label,
 		failure.message);

@@ -9,7 +9,6 @@
 #include "base/xalloc.h"
 #include "cli/attachment.h"
 #include "cli/control.h"
-#include "client/profile_run.h"
 #include "cli/sample_interval.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"

@@ -9,7 +9,6 @@
 #include "cli/sample_interval.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
-#include "client/profile_run.h"
 #include "render/quantity.h"
 
 struct start_request {
@@ -240,11 +239,10 @@ static bool save(const struct target *target, const struct runs_request *request
 
 static bool remove_run(const struct target *target, int64_t id, struct error *err)
 {
-	CLEANUP(json_cleanup) json_t *answer = NULL;
 	char path[64];
 
 	snprintf(path, sizeof path, "/v1/runs/%" PRId64 "/remove", id);
-	return agent_call_json(target, "POST", path, &answer, err);
+	return control_post(target, path, err);
 }
 
 static int run_runs(const struct verb *verb, int argc, char **argv)
