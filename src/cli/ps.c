@@ -10,7 +10,6 @@
 #include "cli/attachment.h"
 #include "cli/control.h"
 #include "cli/terminal.h"
-#include "cli/unattached_process.h"
 #include "cli/verb.h"
 #include "client/survey.h"
 #include "render/quantity.h"

@@ -9,7 +9,7 @@
 #include "base/xalloc.h"
 #include "cli/control.h"
 #include "cli/terminal.h"
-#include "cli/unattached_process.h"
+#include "cli/attachment.h"
 #include "cli/verb.h"
 #include "render/quantity.h"
 

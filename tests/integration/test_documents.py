@@ -189,7 +189,7 @@ class Names(Case):
             shown = {key for entry in printed for key in entry} if isinstance(printed, list) else keys_of(printed)
             said = keys_in(section(page, title))
             self.assertLessEqual(shown, said, title)
-            code = text_of(sources[title]) + text_of("src/cli/unattached_process.c")
+            code = text_of(sources[title]) + text_of("src/cli/attachment.c")
             self.assertEqual([key for key in said - shown if f'"{key}"' not in code], [], title)
         written = re.findall(r'json_(?:pack|object_set_new)\([^;]*;', self.sources("src/watch/recorder.c", "src/store/store_repair.c"))
         self.assertEqual(keys_in(section(page, "Captures")), set(re.findall(r'"(\w+)"', " ".join(written))))
