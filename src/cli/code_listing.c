@@ -15,61 +15,7 @@
 enum {
 	/* A function that long is not one: the indentation misleads. */
 	EXTRA_LINES_MAX = 400,
-	/* Larger than any source file; a damaged profile may name any file. */
-	SOURCE_BYTES_MAX = 256 * 1024 * 1024,
 };
-
-static void split(struct code_file *file)
-{
-	size_t capacity = 0;
-	size_t size_capacity = 0;
-	const char *at = file->map.data;
-	const char *const end = at + file->map.size;
-
-	while (at != NULL && at < end) {
-		const char *const newline = memchr(at, '\n', (size_t)(end - at));
-		const char *const line_end = newline == NULL ? end : newline;
-		size_t size = (size_t)(line_end - at);
-		if (size > 0 && at[size - 1] == '\r')
-			size--;
-		file->lines = xgrow(file->lines, &capacity, file->count + 1, sizeof *file->lines);
-		file->sizes =
-			xgrow(file->sizes, &size_capacity, file->count + 1, sizeof *file->sizes);
-		file->lines[file->count] = at;
-		file->sizes[file->count++] = size;
-		at = line_end + 1;
-	}
-}
-
-bool code_file_open(
-	const char *path, const char *sysroot, struct code_file *file, struct error *err)
-{
-	struct code_file opened = { 0 };
-	struct error first;
-
-	if (!file_map(path, &opened.map, &first)) {
-		CLEANUP(free_cleanup)
-		char *below = xasprintf("%s%s", sysroot == NULL ? "" : sysroot, path);
-		if (sysroot == NULL || !file_map(below, &opened.map, err))
-			return error_set(err, ERROR_NOT_FOUND, "source file not found: %.300s",
-				first.message);
-	}
-	if (opened.map.size > SOURCE_BYTES_MAX) {
-		code_file_close(&opened);
-		return error_set(err, ERROR_INPUT, "%s: too long for a source file", path);
-	}
-	split(&opened);
-	*file = opened;
-	return true;
-}
-
-void code_file_close(struct code_file *file)
-{
-	file_unmap(&file->map);
-	free(file->lines);
-	free(file->sizes);
-	*file = (struct code_file){ 0 };
-}
 
 /* Columns before the first character; SIZE_MAX for an empty line. */
 static size_t indentation(const struct code_file *file, size_t line)
@@ -195,14 +141,6 @@ static void sum_functions(struct lister *lister)
 	}
 }
 
-/* "." for nothing, so that what there is stands out. */
-static struct jeprof_value sparse(const struct lister *lister, double value)
-{
-	return value == 0 ? (struct jeprof_value){ "." }
-			  : jeprof_value_format(
-				    lister->view, &lister->session->options->render, value);
-}
-
 static uint32_t line_of(const struct lister *lister, size_t at)
 {
 	return lister->view->nodes[lister->order[at]].line;
@@ -219,8 +157,11 @@ static void write_line(struct lister *lister, const struct listed *function,
 		flat += lister->totals[lister->order[*at]].flat.value;
 		cumulative += lister->totals[lister->order[*at]].cumulative.value;
 	}
-	buffer_printf(lister->out, "%6s %6s %4u: ", sparse(lister, flat).text,
-		sparse(lister, cumulative).text, line);
+	buffer_printf(lister->out, "%6s %6s %4u: ",
+		jeprof_value_sparse(lister->view, &lister->session->options->render, flat).text,
+		jeprof_value_sparse(lister->view, &lister->session->options->render, cumulative)
+			.text,
+		line);
 	if (line <= source->count)
 		buffer_append(lister->out, source->lines[line - 1], source->sizes[line - 1]);
 	buffer_append_char(lister->out, '\n');
@@ -272,7 +213,11 @@ static void write_function(struct lister *lister, const struct listed *function)
 	}
 }
 
-void code_listing_write(const struct report_session *session, const struct view *view,
+/*
+ * As text, from a view by lines, inlined functions too. A missing source file is reported on stderr
+ * and its lines stay empty. Sets `any` when there was a function to list.
+ */
+static void write_source(const struct report_session *session, const struct view *view,
 	struct pattern *pattern, struct buffer *out, bool *any)
 {
 	CLEANUP(free_cleanup) struct view_totals *totals = view_sum_nodes(view, view->counter);
@@ -436,7 +381,8 @@ static void write_routine(const struct page *page, const struct routine *routine
 		write_html_line(page, routine, disassembly, lines, &source, (uint32_t)line);
 }
 
-bool code_listing_write_html(const struct report_session *session, const struct view *view,
+/* As a page of HTML, with the assembly of a line behind a click. */
+static bool write_page(const struct report_session *session, const struct view *view,
 	const struct routine_list *routines, const char *objdump, struct buffer *out,
 	struct error *err)
 {
@@ -458,4 +404,71 @@ bool code_listing_write_html(const struct report_session *session, const struct 
 	}
 	buffer_append_string(out, "</body></html>\n");
 	return true;
+}
+
+static bool no_match(const char *pattern, struct error *err)
+{
+	error_set(err, ERROR_NOT_FOUND,
+		"no function with figures and known source or symbols matches '%.100s'", pattern);
+	return error_hint(err, "--text lists the functions there are");
+}
+
+static bool has_lines(const struct view *view)
+{
+	for (size_t i = 0; i < view->node_count; i++) {
+		if (view->nodes[i].line != 0)
+			return true;
+	}
+	return false;
+}
+
+/* Without debug information there is no line to show, whatever the pattern is. */
+static bool no_source(const struct view *view, const char *pattern, struct error *err)
+{
+	if (view->node_count == 0 || has_lines(view))
+		return no_match(pattern, err);
+	error_set(err, ERROR_NOT_FOUND,
+		"no function has source lines: the programs lack debug information");
+	return error_hint(err, "use --disasm, which needs none, or install the debug files");
+}
+
+static bool annotate_assembly(const struct report_session *session, const struct view *view,
+	enum report_output kind, const char *text, struct pattern *pattern, struct buffer *out,
+	struct error *err)
+{
+	CLEANUP(routine_list_deinit) struct routine_list list = { 0 };
+	CLEANUP(free_cleanup)
+	char *objdump = disassembly_find_tool("objdump", session->options->tools);
+
+	routine_list_init(&list, session, view, pattern);
+	if (list.count == 0)
+		return no_match(text, err);
+	if (kind == REPORT_WEBLIST)
+		return write_page(session, view, &list, objdump, out, err);
+	for (size_t i = 0; i < list.count; i++) {
+		if (!routine_write_assembly(&list.routines[i], session, view, objdump, out, err))
+			return false;
+	}
+	return true;
+}
+
+bool code_listing_annotate(const struct report_session *session,
+	const struct report_variation *variation, enum report_output kind, const char *text,
+	struct buffer *out, struct error *err)
+{
+	struct report_variation by_address = *variation;
+	CLEANUP(pattern_cleanup) struct pattern *pattern = NULL;
+	CLEANUP(view_cleanup) struct view *view = NULL;
+
+	by_address.granularity = kind == REPORT_LIST ? VIEW_LINES : VIEW_ADDRESSES;
+	by_address.no_inlines = kind != REPORT_LIST;
+	if (!pattern_new(text, &pattern, err) ||
+		!report_session_view(session, &by_address, &view, err))
+		return false;
+	if (kind != REPORT_LIST)
+		return annotate_assembly(session, view, kind, text, pattern, out, err) &&
+		       pattern_check(pattern, err);
+	bool any = false;
+	write_source(session, view, pattern, out, &any);
+	return pattern_check(pattern, err) && (any || no_source(view, text, err));
 }

@@ -15,6 +15,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/xalloc.h"
+#include "render/quantity.h"
 #include "symbol/elf_image.h"
 #include "symbol/symbol_table.h"
 
@@ -338,4 +339,151 @@ void disassembly_deinit(struct disassembly *disassembly)
 	free(disassembly->instructions);
 	string_pool_deinit(&disassembly->strings);
 	*disassembly = (struct disassembly){ 0 };
+}
+
+/* Larger than any source file; a damaged profile may name any file. */
+enum { SOURCE_BYTES_MAX = 256 * 1024 * 1024 };
+
+static void split(struct code_file *file)
+{
+	size_t capacity = 0;
+	size_t size_capacity = 0;
+	const char *at = file->map.data;
+	const char *const end = at + file->map.size;
+
+	while (at != NULL && at < end) {
+		const char *const newline = memchr(at, '\n', (size_t)(end - at));
+		const char *const line_end = newline == NULL ? end : newline;
+		size_t size = (size_t)(line_end - at);
+		if (size > 0 && at[size - 1] == '\r')
+			size--;
+		file->lines = xgrow(file->lines, &capacity, file->count + 1, sizeof *file->lines);
+		file->sizes =
+			xgrow(file->sizes, &size_capacity, file->count + 1, sizeof *file->sizes);
+		file->lines[file->count] = at;
+		file->sizes[file->count++] = size;
+		at = line_end + 1;
+	}
+}
+
+bool code_file_open(
+	const char *path, const char *sysroot, struct code_file *file, struct error *err)
+{
+	struct code_file opened = { 0 };
+	struct error first;
+
+	if (!file_map(path, &opened.map, &first)) {
+		CLEANUP(free_cleanup)
+		char *below = xasprintf("%s%s", sysroot == NULL ? "" : sysroot, path);
+		if (sysroot == NULL || !file_map(below, &opened.map, err))
+			return error_set(err, ERROR_NOT_FOUND, "source file not found: %.300s",
+				first.message);
+	}
+	if (opened.map.size > SOURCE_BYTES_MAX) {
+		code_file_close(&opened);
+		return error_set(err, ERROR_INPUT, "%s: too long for a source file", path);
+	}
+	split(&opened);
+	*file = opened;
+	return true;
+}
+
+void code_file_close(struct code_file *file)
+{
+	file_unmap(&file->map);
+	free(file->lines);
+	free(file->sizes);
+	*file = (struct code_file){ 0 };
+}
+
+/* How the figures of assembly are written. */
+struct annotation {
+	const struct view *view;
+	const struct render_options *options;
+	const char *sysroot; /* NULL for none */
+	struct buffer *out;
+};
+
+static void print_source_line(const struct annotation *annotation, const struct code_file *source,
+	struct routine_place sum, uint32_t line)
+{
+	if (line == 0 || line > source->count)
+		return;
+	const char *text = source->lines[line - 1];
+	size_t size = source->sizes[line - 1];
+	while (size > 0 && (*text == ' ' || *text == '\t')) {
+		text++;
+		size--;
+	}
+	buffer_printf(annotation->out, "%6s %6s %5u: %.*s\n",
+		jeprof_value_sparse(annotation->view, annotation->options, sum.flat).text,
+		jeprof_value_sparse(annotation->view, annotation->options, sum.cumulative).text,
+		line, (int)size, text);
+}
+
+/* Instructions from `first` on that come from one line: one past the last of them. */
+static size_t end_of_line(const struct disassembly *disassembly, size_t first)
+{
+	const struct instruction *const instructions = disassembly->instructions;
+	size_t end = first + 1;
+
+	while (end < disassembly->count && instructions[end].line == instructions[first].line &&
+		instructions[end].file == instructions[first].file)
+		end++;
+	return end;
+}
+
+static void print_instructions(const struct annotation *annotation, const struct routine *routine,
+	const struct disassembly *disassembly)
+{
+	const char *file = "";
+	CLEANUP(code_file_close) struct code_file source = { 0 };
+	struct error ignored;
+
+	for (size_t i = 0; i < disassembly->count;) {
+		const struct instruction *const first = &disassembly->instructions[i];
+		const size_t end = end_of_line(disassembly, i);
+		if (first->file != file && first->file[0] != '\0') {
+			file = first->file;
+			code_file_close(&source);
+			if (!code_file_open(file, annotation->sysroot, &source, &ignored))
+				source = (struct code_file){ 0 };
+			buffer_printf(annotation->out, "-------------------- %s\n", file);
+		}
+		print_source_line(annotation, &source,
+			routine_sum(
+				routine, first->start, disassembly->instructions[end - 1].limit),
+			first->line);
+		for (; i < end; i++) {
+			const struct instruction *const at = &disassembly->instructions[i];
+			const struct routine_place sum = routine_sum(routine, at->start, at->limit);
+			buffer_printf(annotation->out, "%6s %6s    %8" PRIx64 ": %s\n",
+				jeprof_value_sparse(annotation->view, annotation->options, sum.flat)
+					.text,
+				jeprof_value_sparse(
+					annotation->view, annotation->options, sum.cumulative)
+					.text,
+				at->start, at->text);
+		}
+	}
+}
+
+bool routine_write_assembly(const struct routine *routine, const struct report_session *session,
+	const struct view *view, const char *objdump, struct buffer *out, struct error *err)
+{
+	const struct render_options *const options = &session->options->render;
+	const struct routine_place sum = routine_sum(routine, routine->start, routine->limit);
+	const struct annotation annotation = { view, options, session->options->sysroot, out };
+	CLEANUP(disassembly_deinit) struct disassembly disassembly = { 0 };
+
+	if (!disassembly_make(&disassembly, objdump, routine, err))
+		return false;
+	buffer_printf(out,
+		"ROUTINE ====================== %s\n%6s %6s %s (flat, cumulative) %s of total\n",
+		routine->name, jeprof_value_format(view, options, sum.flat).text,
+		jeprof_value_format(view, options, sum.cumulative).text,
+		jeprof_value_unit(view, options),
+		jeprof_value_percent(sum.cumulative, view_whole(view, view->counter)).text);
+	print_instructions(&annotation, routine, &disassembly);
+	return true;
 }

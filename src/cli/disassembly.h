@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Functions in the files that they are in, for their assembly: which piece of which file, which of
- * its addresses have figures, and its instructions.
+ * its addresses have figures, its instructions, and the source that they are of.
  */
 #pragma once
 
 #include <stdint.h>
 
 #include "analysis/filter.h"
+#include "base/buffer.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/string_pool.h"
 #include "cli/report_session.h"
 
@@ -74,3 +76,21 @@ char *disassembly_find_tool(const char *tool, const char *tools);
 MUST_CHECK bool disassembly_make(struct disassembly *disassembly, const char *objdump,
 	const struct routine *routine, struct error *err);
 void disassembly_deinit(struct disassembly *disassembly);
+
+/* A file of source code. */
+struct code_file {
+	struct file_map map;
+	const char **lines; /* lines[0] is line 1; not terminated */
+	size_t *sizes;	    /* without the end of the line */
+	size_t count;
+};
+
+/* Looks for the path below `sysroot` too, which may be NULL. ERROR_NOT_FOUND says where. */
+MUST_CHECK bool code_file_open(
+	const char *path, const char *sysroot, struct code_file *file, struct error *err);
+void code_file_close(struct code_file *file);
+
+/* Appends the instructions of the routine with their figures, and the source that they are of. */
+MUST_CHECK bool routine_write_assembly(const struct routine *routine,
+	const struct report_session *session, const struct view *view, const char *objdump,
+	struct buffer *out, struct error *err);

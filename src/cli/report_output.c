@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/report_output.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "analysis/allocator_frames.h"
@@ -12,12 +17,10 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/xalloc.h"
-#include "cli/disassembly.h"
 #include "cli/code_listing.h"
-#include "cli/viewer.h"
+#include "cli/verb.h"
 #include "profile/pprof.h"
 #include "profile/symbolized.h"
-#include "render/quantity.h"
 
 bool report_output_emit(const struct report_options *options, const struct buffer *out,
 	bool is_binary, struct error *err)
@@ -191,6 +194,161 @@ static bool write_pprof(const struct report_session *session, struct buffer *out
 	return pprof_write(selected, samples, count, &options, out, err);
 }
 
+/* A browser that runs already only takes the file's name and returns: it needs time to read. */
+enum { BROWSER_SECONDS = 10 };
+
+/* In the order in which they are tried; the user's own choice is in BROWSER. */
+static const char *const browsers[] = { "xdg-open", "sensible-browser",
+	"/etc/alternatives/gnome-www-browser", "/etc/alternatives/x-www-browser", "google-chrome",
+	"chromium", "firefox" };
+
+/* The renderer whose output the viewer takes. */
+static const char *viewer_format(const char *viewer)
+{
+	if (strcmp(viewer, "gv") == 0)
+		return "ps";
+	return strcmp(viewer, "evince") == 0 ? "pdf" : "svg";
+}
+
+/* Runs a program, found in PATH, and waits; whether it ended well. */
+static bool run_program(const char *const *arguments, struct error *err)
+{
+	pid_t pid = 0;
+	int status = 0;
+	/* posix_spawn does not write to them. */
+	char *const *const argv = (char *const *)(uintptr_t)arguments;
+	const int problem = posix_spawnp(&pid, arguments[0], NULL, NULL, argv, environ);
+
+	if (problem != 0) {
+		error_system(err, problem, "starting %s", arguments[0]);
+		return error_hint(err, "install it, or write a file with --svg -o FILE");
+	}
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		continue;
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		return error_set(err, ERROR_SYSTEM, "%s failed", arguments[0]);
+	return true;
+}
+
+static bool open_browser(const char *path, struct error *err)
+{
+	const char *const chosen = getenv("BROWSER");
+	struct error ignored;
+
+	if (chosen != NULL && chosen[0] != '\0' &&
+		run_program((const char *[]){ chosen, path, NULL }, &ignored))
+		return true;
+	for (size_t i = 0; i < sizeof browsers / sizeof browsers[0]; i++) {
+		if (run_program((const char *[]){ browsers[i], path, NULL }, &ignored))
+			return true;
+	}
+	error_set(err, ERROR_NOT_FOUND, "no web browser could be started");
+	return error_hint(err, "name one in BROWSER, or write a file with --svg -o FILE");
+}
+
+static bool open_viewer(const char *viewer, long scale, const char *path, struct error *err)
+{
+	char scale_option[40];
+
+	if (strcmp(viewer, "gv") == 0) {
+		snprintf(scale_option, sizeof scale_option, "--scale=%ld", scale);
+		return run_program(
+			(const char *[]){ "gv", scale_option, "--noantialias", path, NULL }, err);
+	}
+	if (strcmp(viewer, "web") == 0)
+		return open_browser(path, err);
+	return run_program((const char *[]){ viewer, path, NULL }, err);
+}
+
+/* Removes the file: at once, or from a process of its own once a browser must have read it. */
+static void remove_file(const char *path, bool later)
+{
+	const pid_t child = later ? fork() : -1;
+
+	if (child > 0)
+		return;
+	if (child == 0)
+		sleep(BROWSER_SECONDS);
+	unlink(path);
+	if (child == 0)
+		_exit(0);
+}
+
+static bool write_picture(
+	const struct buffer *picture, const char *extension, char **ret, struct error *err)
+{
+	const char *const folder = getenv("TMPDIR");
+	CLEANUP(free_cleanup)
+	char *path = xasprintf("%s/heapctl-XXXXXX.%s",
+		folder == NULL || folder[0] == '\0' ? "/tmp" : folder, extension);
+	CLEANUP(fd_cleanup) int fd = mkostemps(path, (int)strlen(extension) + 1, O_CLOEXEC);
+
+	if (fd < 0)
+		return error_system(err, errno, "creating %s", path);
+	if (!file_write_fd(fd, path, picture->data, picture->size, err)) {
+		unlink(path);
+		return false;
+	}
+	*ret = TAKE(path);
+	return true;
+}
+
+/* Shows it and waits until the viewer ends. */
+static bool viewer_open(const char *viewer, long scale, const struct buffer *picture,
+	const char *extension, struct error *err)
+{
+	CLEANUP(free_cleanup) char *path = NULL;
+
+	if (!write_picture(picture, extension, &path, err))
+		return false;
+	const bool done = open_viewer(viewer, scale, path, err);
+	remove_file(path, done && strcmp(viewer, "web") == 0);
+	return done;
+}
+
+/* Does in a process of its own what viewer_open does, as a shell's "&" would. */
+_Noreturn static void view_beside(const char *viewer, long scale, const char *path)
+{
+	const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	struct error err = { 0 };
+
+	signal(SIGINT, SIG_IGN);
+	signal(SIGQUIT, SIG_IGN);
+	if (nothing >= 0)
+		dup2(nothing, STDIN_FILENO);
+	const bool done = open_viewer(viewer, scale, path, &err);
+	if (!done)
+		verb_fail(&err);
+	if (done && strcmp(viewer, "web") == 0)
+		sleep(BROWSER_SECONDS);
+	unlink(path);
+	_exit(0);
+}
+
+bool viewer_open_beside(const char *viewer, long scale, const struct buffer *picture,
+	const char *extension, struct error *err)
+{
+	CLEANUP(free_cleanup) char *path = NULL;
+
+	if (!write_picture(picture, extension, &path, err))
+		return false;
+	/* A child of a child, so that this process need not wait for it. */
+	const pid_t child = fork();
+	if (child == 0) {
+		const pid_t viewing = fork();
+		if (viewing == 0)
+			view_beside(viewer, scale, path);
+		_exit(viewing < 0);
+	}
+	int status = 1;
+	while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+		continue;
+	if (status == 0)
+		return true;
+	unlink(path);
+	return error_set(err, ERROR_SYSTEM, "no process could be started for %s", viewer);
+}
+
 bool report_output_show(const struct report_session *session, const struct view *view,
 	const char *viewer, struct error *err)
 {
@@ -253,7 +411,7 @@ bool report_output_write(const struct report_session *session, struct error *err
 	case REPORT_LIST:
 	case REPORT_WEBLIST:
 	case REPORT_DISASM:
-		done = report_output_annotate(
+		done = code_listing_annotate(
 			session, &variation, options->output, options->routine, &out, err);
 		break;
 	case REPORT_VIEWER:
@@ -263,172 +421,4 @@ bool report_output_write(const struct report_session *session, struct error *err
 		break;
 	}
 	return done && report_output_emit(options, &out, is_binary, err);
-}
-
-struct annotation {
-	const struct report_session *session;
-	const struct view *view;
-	struct buffer *out;
-	const char *objdump;
-	double whole;
-};
-
-/* "." for nothing, so that what there is stands out. */
-static struct jeprof_value sparse(const struct annotation *annotation, double value)
-{
-	return value == 0 ? (struct jeprof_value){ "." }
-			  : jeprof_value_format(
-				    annotation->view, &annotation->session->options->render, value);
-}
-
-static void print_source_line(struct annotation *annotation, const struct code_file *source,
-	struct routine_place sum, uint32_t line)
-{
-	if (line == 0 || line > source->count)
-		return;
-	const char *text = source->lines[line - 1];
-	size_t size = source->sizes[line - 1];
-	while (size > 0 && (*text == ' ' || *text == '\t')) {
-		text++;
-		size--;
-	}
-	buffer_printf(annotation->out, "%6s %6s %5u: %.*s\n", sparse(annotation, sum.flat).text,
-		sparse(annotation, sum.cumulative).text, line, (int)size, text);
-}
-
-/* Instructions from `first` on that come from one line: one past the last of them. */
-static size_t end_of_line(const struct disassembly *disassembly, size_t first)
-{
-	const struct instruction *const instructions = disassembly->instructions;
-	size_t end = first + 1;
-
-	while (end < disassembly->count && instructions[end].line == instructions[first].line &&
-		instructions[end].file == instructions[first].file)
-		end++;
-	return end;
-}
-
-static void print_instructions(struct annotation *annotation, const struct routine *routine,
-	const struct disassembly *disassembly)
-{
-	const char *file = "";
-	CLEANUP(code_file_close) struct code_file source = { 0 };
-	struct error ignored;
-
-	for (size_t i = 0; i < disassembly->count;) {
-		const struct instruction *const first = &disassembly->instructions[i];
-		const size_t end = end_of_line(disassembly, i);
-		if (first->file != file && first->file[0] != '\0') {
-			file = first->file;
-			code_file_close(&source);
-			if (!code_file_open(
-				    file, annotation->session->options->sysroot, &source, &ignored))
-				source = (struct code_file){ 0 };
-			buffer_printf(annotation->out, "-------------------- %s\n", file);
-		}
-		print_source_line(annotation, &source,
-			routine_sum(
-				routine, first->start, disassembly->instructions[end - 1].limit),
-			first->line);
-		for (; i < end; i++) {
-			const struct instruction *const at = &disassembly->instructions[i];
-			const struct routine_place sum = routine_sum(routine, at->start, at->limit);
-			buffer_printf(annotation->out, "%6s %6s    %8" PRIx64 ": %s\n",
-				sparse(annotation, sum.flat).text,
-				sparse(annotation, sum.cumulative).text, at->start, at->text);
-		}
-	}
-}
-
-static bool print_disassembly(
-	struct annotation *annotation, const struct routine *routine, struct error *err)
-{
-	const struct render_options *const options = &annotation->session->options->render;
-	const struct routine_place sum = routine_sum(routine, routine->start, routine->limit);
-	CLEANUP(disassembly_deinit) struct disassembly disassembly = { 0 };
-
-	if (!disassembly_make(&disassembly, annotation->objdump, routine, err))
-		return false;
-	buffer_printf(annotation->out,
-		"ROUTINE ====================== %s\n%6s %6s %s (flat, cumulative) %s of total\n",
-		routine->name, jeprof_value_format(annotation->view, options, sum.flat).text,
-		jeprof_value_format(annotation->view, options, sum.cumulative).text,
-		jeprof_value_unit(annotation->view, options),
-		jeprof_value_percent(sum.cumulative, annotation->whole).text);
-	print_instructions(annotation, routine, &disassembly);
-	return true;
-}
-
-static bool no_match(const char *pattern, struct error *err)
-{
-	error_set(err, ERROR_NOT_FOUND,
-		"no function with figures and known source or symbols matches '%.100s'", pattern);
-	return error_hint(err, "--text lists the functions there are");
-}
-
-static bool has_lines(const struct view *view)
-{
-	for (size_t i = 0; i < view->node_count; i++) {
-		if (view->nodes[i].line != 0)
-			return true;
-	}
-	return false;
-}
-
-/* Without debug information there is no line to show, whatever the pattern is. */
-static bool no_source(const struct view *view, const char *pattern, struct error *err)
-{
-	if (view->node_count == 0 || has_lines(view))
-		return no_match(pattern, err);
-	error_set(err, ERROR_NOT_FOUND,
-		"no function has source lines: the programs lack debug information");
-	return error_hint(err, "use --disasm, which needs none, or install the debug files");
-}
-
-static bool annotate_assembly(struct annotation *annotation, enum report_output kind,
-	const char *text, struct pattern *pattern, struct error *err)
-{
-	CLEANUP(routine_list_deinit) struct routine_list list = { 0 };
-	CLEANUP(free_cleanup)
-	char *objdump = disassembly_find_tool("objdump", annotation->session->options->tools);
-
-	annotation->objdump = objdump;
-	routine_list_init(&list, annotation->session, annotation->view, pattern);
-	if (list.count == 0)
-		return no_match(text, err);
-	if (kind == REPORT_WEBLIST)
-		return code_listing_write_html(annotation->session, annotation->view, &list,
-			objdump, annotation->out, err);
-	for (size_t i = 0; i < list.count; i++) {
-		if (!print_disassembly(annotation, &list.routines[i], err))
-			return false;
-	}
-	return true;
-}
-
-bool report_output_annotate(const struct report_session *session,
-	const struct report_variation *variation, enum report_output kind, const char *text,
-	struct buffer *out, struct error *err)
-{
-	struct report_variation by_address = *variation;
-	CLEANUP(pattern_cleanup) struct pattern *pattern = NULL;
-	CLEANUP(view_cleanup) struct view *view = NULL;
-
-	by_address.granularity = kind == REPORT_LIST ? VIEW_LINES : VIEW_ADDRESSES;
-	by_address.no_inlines = kind != REPORT_LIST;
-	if (!pattern_new(text, &pattern, err) ||
-		!report_session_view(session, &by_address, &view, err))
-		return false;
-	struct annotation annotation = {
-		.session = session,
-		.view = view,
-		.out = out,
-		.whole = view_whole(view, view->counter),
-	};
-	if (kind != REPORT_LIST)
-		return annotate_assembly(&annotation, kind, text, pattern, err) &&
-		       pattern_check(pattern, err);
-	bool any = false;
-	code_listing_write(session, view, pattern, out, &any);
-	return pattern_check(pattern, err) && (any || no_source(view, text, err));
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/buffer.h"
+#include "base/error.h"
 #include "cli/report_session.h"
 
 /* All outputs but the shell. */
@@ -16,13 +17,15 @@ MUST_CHECK bool report_output_emit(const struct report_options *options, const s
 MUST_CHECK bool report_output_show(const struct report_session *session, const struct view *view,
 	const char *viewer, struct error *err);
 
-/*
- * Source or assembly with figures beside it, of the functions that match `pattern` and that
- * something was allocated in or below. `kind` is REPORT_LIST, REPORT_WEBLIST or REPORT_DISASM.
- */
-MUST_CHECK bool report_output_annotate(const struct report_session *session,
-	const struct report_variation *variation, enum report_output kind, const char *pattern,
-	struct buffer *out, struct error *err);
-
 /* The shell of jeprof's mode: commands on loaded profiles, until "quit" or the end of the input. */
 void report_shell_run(const struct report_session *session);
+
+/*
+ * Shows a picture with "gv" and its scale, with "web" for a browser, or with another program that
+ * takes a file. It goes into a file that only we can read, under a name that cannot be guessed and
+ * that is removed once the viewer is done with it. For a shell that continues: does not wait, and
+ * the viewer neither reads from the terminal nor gets its interrupts. Its failure is printed when
+ * it happens.
+ */
+MUST_CHECK bool viewer_open_beside(const char *viewer, long scale, const struct buffer *picture,
+	const char *extension, struct error *err);

@@ -14,9 +14,9 @@
 #include "base/file.h"
 #include "base/string_pool.h"
 #include "base/xalloc.h"
+#include "cli/code_listing.h"
 #include "cli/report_output.h"
 #include "cli/verb.h"
-#include "cli/viewer.h"
 #include "render/quantity.h"
 
 /*
@@ -402,7 +402,7 @@ static bool run_tree(
 static bool run_annotated(
 	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
 {
-	return report_output_annotate(shell->session, &request->variation,
+	return code_listing_annotate(shell->session, &request->variation,
 		strcmp(request->command, "list") == 0 ? REPORT_LIST : REPORT_DISASM,
 		buffer_string(&request->focus), out, err);
 }
@@ -413,7 +413,7 @@ static bool run_weblist(
 	CLEANUP(buffer_deinit) struct buffer page = BUFFER_OR_EXIT;
 
 	(void)out;
-	return report_output_annotate(shell->session, &request->variation, REPORT_WEBLIST,
+	return code_listing_annotate(shell->session, &request->variation, REPORT_WEBLIST,
 		       buffer_string(&request->focus), &page, err) &&
 	       viewer_open_beside("web", 0, &page, "html", err);
 }

@@ -239,6 +239,13 @@ struct jeprof_value jeprof_value_format(
 	return figure;
 }
 
+struct jeprof_value jeprof_value_sparse(
+	const struct view *view, const struct render_options *options, double value)
+{
+	return value == 0 ? (struct jeprof_value){ "." }
+			  : jeprof_value_format(view, options, value);
+}
+
 const char *jeprof_value_unit(const struct view *view, const struct render_options *options)
 {
 	switch (view->kind) {

@@ -57,6 +57,10 @@ struct jeprof_value {
 struct jeprof_value jeprof_value_format(
 	const struct view *view, const struct render_options *options, double value);
 
+/* The same, and "." for 0, so that what there is stands out. */
+struct jeprof_value jeprof_value_sparse(
+	const struct view *view, const struct render_options *options, double value);
+
 /* "MB", "B", "objects", "samples" or "seconds". */
 const char *jeprof_value_unit(const struct view *view, const struct render_options *options);
 
