@@ -19,8 +19,7 @@
 #include "gateway/request_policy.h"
 #include "gateway/handlers.h"
 #include "gateway/listener.h"
-#include "gateway/server.h"
-#include "gateway/tls_certificate.h"
+#include "gateway/http_server.h"
 #include "gateway/watch_manager.h"
 
 #define DEFAULT_ADDRESS "127.0.0.1:7070"
@@ -41,7 +40,7 @@ struct serving {
 	struct listener listeners[LISTENERS_MAX];
 	size_t listener_count;
 	struct connection_slots slots;
-	struct server *servers[LISTENERS_MAX];
+	struct http_server *servers[LISTENERS_MAX];
 	size_t server_count;
 	char *token;
 };
@@ -241,7 +240,7 @@ static bool start_servers(
 	const struct serve_options *options, struct serving *serving, struct error *err)
 {
 	for (size_t i = 0; i < serving->listener_count; i++) {
-		if (!server_start(&serving->gateway, &serving->listeners[i], &serving->slots,
+		if (!http_server_start(&serving->gateway, &serving->listeners[i], &serving->slots,
 			    options->certificate_file != NULL, &serving->servers[i], err))
 			return false;
 		serving->server_count++;
@@ -353,7 +352,7 @@ static bool run(const struct serve_options *options, struct serving *serving, st
 	await_idle(&serving->gateway);
 	close(TAKE_FD(cancel_writer));
 	for (size_t i = 0; i < serving->server_count; i++)
-		server_stop(serving->servers[i]);
+		http_server_stop(serving->servers[i]);
 	interval_recorder_join(recorder);
 	watch_manager_close(TAKE(serving->gateway.watch_manager));
 	return ok;

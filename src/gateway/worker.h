@@ -70,11 +70,3 @@ void command_line_add(struct command_line *line, const char *name, const char *v
 void command_line_add_given(struct command_line *line, const char *name, const char *value);
 
 void command_line_deinit(struct command_line *line);
-
-/*
- * What the worker process does for /pprof/symbol: reads mappings as in /proc/PID/maps, an empty
- * line and one address in each line from descriptor `in` to its end, and writes
- * "0xADDRESS<tab>INNER--OUTER" to `out` for each that has a name. Addresses are looked up as they
- * are: the protocol's clients step back by themselves.
- */
-MUST_CHECK bool symbol_worker_run(int in, int out, struct error *err);

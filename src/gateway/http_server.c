@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/server.h"
+#include "gateway/http_server.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
+#include <gnutls/abstract.h>
+#include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
 #include <microhttpd.h>
 #include <netdb.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
+#include <time.h>
 
+#include "base/cleanup.h"
 #include "base/xalloc.h"
 #include "gateway/connection_slots.h"
 #include "gateway/router.h"
-#include "gateway/tls_certificate.h"
 
 enum {
 	THREAD_STACK_BYTES = 1024 * 1024,
@@ -29,7 +34,170 @@ enum {
 	"NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-KX-ALL:+ECDHE-ECDSA:+ECDHE-RSA:+DHE-RSA:" \
 	"-CIPHER-ALL:+AES-256-GCM:+CHACHA20-POLY1305:+AES-128-GCM:-MAC-ALL:+AEAD"
 
-struct server {
+enum { CHAIN_MAX = 16 };
+
+struct tls_certificate {
+	struct tls_certificate *former; /* connections may use it still */
+	gnutls_pcert_st chain[CHAIN_MAX];
+	unsigned chain_length;
+	gnutls_privkey_t key;
+	time_t valid_from, valid_until;
+};
+
+static struct tls_certificate *current;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void certificate_free(struct tls_certificate *certificate)
+{
+	if (certificate == NULL)
+		return;
+	for (unsigned i = 0; i < certificate->chain_length; i++)
+		gnutls_pcert_deinit(&certificate->chain[i]);
+	if (certificate->key != NULL)
+		gnutls_privkey_deinit(certificate->key);
+	free(certificate);
+}
+
+static void certificate_cleanup(struct tls_certificate **certificate)
+{
+	certificate_free(*certificate);
+}
+
+static void credentials_cleanup(gnutls_certificate_credentials_t *credentials)
+{
+	if (*credentials != NULL)
+		gnutls_certificate_free_credentials(*credentials);
+}
+
+static void key_cleanup(gnutls_x509_privkey_t *key)
+{
+	if (*key != NULL)
+		gnutls_x509_privkey_deinit(*key);
+}
+
+static int read_chain(
+	gnutls_certificate_credentials_t credentials, struct tls_certificate *certificate)
+{
+	gnutls_x509_crt_t *list = NULL;
+	unsigned count = 0;
+	int failure = gnutls_certificate_get_x509_crt(credentials, 0, &list, &count);
+
+	if (failure != 0)
+		return failure;
+	certificate->valid_from = gnutls_x509_crt_get_activation_time(list[0]);
+	certificate->valid_until = gnutls_x509_crt_get_expiration_time(list[0]);
+	for (unsigned i = 0; i < count; i++) {
+		if (failure == 0 && i < CHAIN_MAX) {
+			failure = gnutls_pcert_import_x509(&certificate->chain[i], list[i], 0);
+			certificate->chain_length += failure == 0;
+		}
+		gnutls_x509_crt_deinit(list[i]);
+	}
+	gnutls_free(list);
+	return failure;
+}
+
+static int read_key(
+	gnutls_certificate_credentials_t credentials, struct tls_certificate *certificate)
+{
+	CLEANUP(key_cleanup) gnutls_x509_privkey_t key = NULL;
+	int failure = gnutls_certificate_get_x509_key(credentials, 0, &key);
+
+	if (failure == 0)
+		failure = gnutls_privkey_init(&certificate->key);
+	return failure != 0 ? failure
+			    : gnutls_privkey_import_x509(
+				      certificate->key, key, GNUTLS_PRIVKEY_IMPORT_COPY);
+}
+
+/* The library checks that the key is that of the certificate, and sorts the chain. */
+static int read_pair(
+	const char *certificate_text, const char *key_text, struct tls_certificate *certificate)
+{
+	CLEANUP(credentials_cleanup) gnutls_certificate_credentials_t credentials = NULL;
+	const gnutls_datum_t public = { (void *)(uintptr_t)certificate_text,
+		(unsigned)strlen(certificate_text) };
+	const gnutls_datum_t private = { (void *)(uintptr_t)key_text, (unsigned)strlen(key_text) };
+	int failure = gnutls_certificate_allocate_credentials(&credentials);
+
+	if (failure == 0)
+		failure = gnutls_certificate_set_x509_key_mem(
+			credentials, &public, &private, GNUTLS_X509_FMT_PEM);
+	if (failure >= 0)
+		failure = read_chain(credentials, certificate);
+	return failure != 0 ? failure : read_key(credentials, certificate);
+}
+
+bool tls_certificate_use(const char *certificate, const char *key, struct error *err)
+{
+	CLEANUP(certificate_cleanup) struct tls_certificate *fresh = xcalloc(1, sizeof *fresh);
+	const int failure = read_pair(certificate, key, fresh);
+
+	if (failure != 0) {
+		error_set(err, ERROR_INPUT, "the certificate and the key cannot be used: %s",
+			gnutls_strerror(failure));
+		return error_hint(err, "both must be PEM files that belong together");
+	}
+	pthread_mutex_lock(&mutex);
+	fresh->former = current;
+	current = TAKE(fresh);
+	pthread_mutex_unlock(&mutex);
+	return true;
+}
+
+void tls_certificate_check_dates(int64_t now_s, char text[TLS_CERTIFICATE_TEXT_BYTES])
+{
+	char when[40];
+	struct tm parts;
+
+	text[0] = '\0';
+	pthread_mutex_lock(&mutex);
+	const bool has_expired = current != NULL && now_s > current->valid_until;
+	const bool is_early = current != NULL && now_s < current->valid_from;
+	const time_t at = current == NULL ? 0
+			  : has_expired	  ? current->valid_until
+					  : current->valid_from;
+	pthread_mutex_unlock(&mutex);
+	if (!has_expired && !is_early)
+		return;
+	gmtime_r(&at, &parts);
+	strftime(when, sizeof when, "%F %H:%M UTC", &parts);
+	snprintf(text, TLS_CERTIFICATE_TEXT_BYTES,
+		has_expired ? "the certificate expired on %s: clients refuse it (renew it, then "
+			      "send SIGHUP)"
+			    : "the certificate is not valid before %s: clients refuse it (is the "
+			      "clock right?)",
+		when);
+}
+
+/* For MHD_OPTION_HTTPS_CERT_CALLBACK, which has no context. */
+static int tls_certificate_retrieve(gnutls_session_t session, const gnutls_datum_t *authorities,
+	int authority_count, const gnutls_pk_algorithm_t *algorithms, int algorithm_count,
+	gnutls_pcert_st **chain, unsigned *chain_length, gnutls_privkey_t *key)
+{
+	(void)session;
+	(void)authorities;
+	(void)authority_count;
+	(void)algorithms;
+	(void)algorithm_count;
+	pthread_mutex_lock(&mutex);
+	*chain = current->chain;
+	*chain_length = current->chain_length;
+	*key = current->key;
+	pthread_mutex_unlock(&mutex);
+	return 0;
+}
+
+void tls_certificate_deinit(void)
+{
+	while (current != NULL) {
+		struct tls_certificate *const former = current->former;
+		certificate_free(current);
+		current = former;
+	}
+}
+
+struct http_server {
 	struct gateway *gateway;
 	const struct listener *listener;
 	struct MHD_Daemon *daemon;
@@ -86,7 +254,7 @@ static void *begin_exchange(void *context, const char *uri, struct MHD_Connectio
 }
 
 static void enter(
-	struct server *server, struct MHD_Connection *connection, enum connection_state state)
+	struct http_server *server, struct MHD_Connection *connection, enum connection_state state)
 {
 	const union MHD_ConnectionInfo *const info =
 		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
@@ -108,8 +276,8 @@ static const char *header(struct MHD_Connection *connection, const char *name)
 	return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
 }
 
-static void name_peer(
-	const struct server *server, struct MHD_Connection *connection, char text[INET6_ADDRSTRLEN])
+static void name_peer(const struct http_server *server, struct MHD_Connection *connection,
+	char text[INET6_ADDRSTRLEN])
 {
 	const union MHD_ConnectionInfo *const info =
 		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
@@ -168,7 +336,7 @@ static void add_headers(struct MHD_Response *response, const struct reply *reply
 }
 
 static enum MHD_Result send_reply(
-	const struct server *server, struct MHD_Connection *connection, struct reply *reply)
+	const struct http_server *server, struct MHD_Connection *connection, struct reply *reply)
 {
 	struct gateway_counters *const counters = &server->gateway->counters;
 	const int class = reply->status / 100 % GATEWAY_STATUS_CLASSES;
@@ -188,7 +356,7 @@ static enum MHD_Result send_reply(
 	return result;
 }
 
-static enum MHD_Result answer(struct server *server, struct MHD_Connection *connection,
+static enum MHD_Result answer(struct http_server *server, struct MHD_Connection *connection,
 	const char *method, struct exchange *exchange)
 {
 	char peer[INET6_ADDRSTRLEN];
@@ -305,8 +473,8 @@ static enum MHD_Result check_field(void *context, enum MHD_ValueKind kind, const
 }
 
 /* Refuses some requests before their body is read. */
-static enum MHD_Result check_head(
-	const struct server *server, struct MHD_Connection *connection, struct exchange *exchange)
+static enum MHD_Result check_head(const struct http_server *server,
+	struct MHD_Connection *connection, struct exchange *exchange)
 {
 	struct head head = { 0 };
 	struct error err = { 0 };
@@ -343,7 +511,7 @@ static enum MHD_Result check_head(
 static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url,
 	const char *method, const char *version, const char *data, size_t *size, void **state)
 {
-	struct server *const server = context;
+	struct http_server *const server = context;
 	struct exchange *const exchange = *state;
 
 	(void)url;
@@ -364,7 +532,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
 static void notice_connection(void *context, struct MHD_Connection *connection, void **state,
 	enum MHD_ConnectionNotificationCode what)
 {
-	struct server *const server = context;
+	struct http_server *const server = context;
 
 	if (what == MHD_CONNECTION_NOTIFY_STARTED)
 		*state = connection_slot_attach(server->slots, client_fd(connection));
@@ -379,11 +547,11 @@ static void ignore_log(void *context, const char *format, va_list arguments)
 	(void)arguments;
 }
 
-bool server_start(struct gateway *gateway, const struct listener *listener,
-	struct connection_slots *slots, bool has_certificate, struct server **server_ret,
+bool http_server_start(struct gateway *gateway, const struct listener *listener,
+	struct connection_slots *slots, bool has_certificate, struct http_server **server_ret,
 	struct error *err)
 {
-	struct server *const server = xmalloc(sizeof *server);
+	struct http_server *const server = xmalloc(sizeof *server);
 	const struct MHD_OptionItem tls[] = {
 		{ MHD_OPTION_HTTPS_CERT_CALLBACK, 0, (void *)(uintptr_t)tls_certificate_retrieve },
 		{ MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)TLS_PRIORITIES },
@@ -394,7 +562,7 @@ bool server_start(struct gateway *gateway, const struct listener *listener,
 			       MHD_USE_POLL | MHD_USE_ITC | MHD_USE_ERROR_LOG |
 			       MHD_USE_NO_LISTEN_SOCKET | (is_tls ? MHD_USE_TLS : 0);
 
-	*server = (struct server){ .gateway = gateway, .listener = listener, .slots = slots };
+	*server = (struct http_server){ .gateway = gateway, .listener = listener, .slots = slots };
 	server->daemon = MHD_start_daemon(flags, 0, NULL, NULL, handle, server,
 		MHD_OPTION_EXTERNAL_LOGGER, ignore_log, NULL, MHD_OPTION_CONNECTION_LIMIT,
 		(unsigned)LIBRARY_CONNECTIONS_MAX, MHD_OPTION_NOTIFY_CONNECTION, notice_connection,
@@ -405,19 +573,19 @@ bool server_start(struct gateway *gateway, const struct listener *listener,
 		end_exchange, server, MHD_OPTION_ARRAY, is_tls ? tls : tls + 2, MHD_OPTION_END);
 	if (server->daemon == NULL) {
 		const int failure = errno;
-		server_stop(server);
+		http_server_stop(server);
 		return error_system(err, failure, "starting the server");
 	}
 	if (!acceptor_start(
 		    listener, server->daemon, slots, gateway->stop_fd, &server->acceptor, err)) {
-		server_stop(server);
+		http_server_stop(server);
 		return false;
 	}
 	*server_ret = server;
 	return true;
 }
 
-void server_stop(struct server *server)
+void http_server_stop(struct http_server *server)
 {
 	acceptor_join(server->acceptor);
 	if (server->daemon != NULL)
