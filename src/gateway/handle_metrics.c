@@ -289,64 +289,66 @@ static void put_detail(struct exposition *out, const char *labels, const char *l
 		(double)*(const uint64_t *)(const void *)((const char *)item + offset));
 }
 
-static void put_classes(struct exposition *out, const struct details *details, size_t count)
+static void put_target_classes(
+	struct exposition *out, const struct details *details, const struct detail_figure *figure)
 {
-	for (size_t f = 0; f < sizeof class_figures / sizeof class_figures[0]; f++) {
-		exposition_family(
-			out, class_figures[f].name, EXPOSITION_GAUGE, class_figures[f].help);
-		for (size_t t = 0; t < count; t++) {
-			const struct allocator_stats *const stats = &details[t].stats;
-			for (size_t i = 0; i < stats->class_count && i < SERIES_PER_TARGET_MAX;
-				i++) {
-				/* An unused class is no series. */
-				if (stats->classes[i].held_bytes > 0)
-					put_detail(out, details[t].labels, "size",
-						stats->classes[i].size, &stats->classes[i],
-						class_figures[f].offset);
-			}
-		}
+	const struct allocator_stats *const stats = &details->stats;
+
+	for (size_t i = 0; i < stats->class_count && i < SERIES_PER_TARGET_MAX; i++) {
+		/* An unused class is no series. */
+		if (stats->classes[i].held_bytes > 0)
+			put_detail(out, details->labels, "size", stats->classes[i].size,
+				&stats->classes[i], figure->offset);
 	}
 }
 
-static void put_arenas(struct exposition *out, const struct details *details, size_t count)
+static void put_target_arenas(
+	struct exposition *out, const struct details *details, const struct detail_figure *figure)
 {
-	for (size_t f = 0; f < sizeof arena_figures / sizeof arena_figures[0]; f++) {
-		exposition_family(
-			out, arena_figures[f].name, EXPOSITION_GAUGE, arena_figures[f].help);
-		for (size_t t = 0; t < count; t++) {
-			const struct allocator_stats *const stats = &details[t].stats;
-			for (size_t i = 0; i < stats->arena_count && i < SERIES_PER_TARGET_MAX; i++)
-				put_detail(out, details[t].labels, "arena", stats->arenas[i].index,
-					&stats->arenas[i], arena_figures[f].offset);
-		}
-	}
+	const struct allocator_stats *const stats = &details->stats;
+
+	for (size_t i = 0; i < stats->arena_count && i < SERIES_PER_TARGET_MAX; i++)
+		put_detail(out, details->labels, "arena", stats->arenas[i].index, &stats->arenas[i],
+			figure->offset);
 }
 
-/* The details of all targets; those that do not answer have none. */
+/* What ?collect= may select. */
+struct collection {
+	const char *path;
+	bool (*read)(struct allocator_stats *stats, const json_t *document, struct error *err);
+	const struct detail_figure *figures;
+	size_t count;
+	void (*put)(struct exposition *out, const struct details *details,
+		const struct detail_figure *figure);
+};
+
+static const struct collection classes = { ALLOCATOR_STATS_CLASSES, allocator_stats_add_classes,
+	class_figures, sizeof class_figures / sizeof class_figures[0], put_target_classes };
+static const struct collection arenas = { ALLOCATOR_STATS_ARENAS, allocator_stats_add_arenas,
+	arena_figures, sizeof arena_figures / sizeof arena_figures[0], put_target_arenas };
+
+/* Of all targets; those that do not answer have none. */
 static void collect(struct exposition *out, const struct backend_list *list,
-	const struct scrape *scrape, bool of_arenas)
+	const struct scrape *scrape, const struct collection *what)
 {
 	CLEANUP(target_poll_deinit) struct target_poll poll = { 0 };
 	CLEANUP(free_cleanup)
 	struct details *details = xcalloc(list->count, sizeof *details);
-	struct error ignored;
 
-	target_poll_run(&poll, list, of_arenas ? ALLOCATOR_STATS_ARENAS : ALLOCATOR_STATS_CLASSES,
-		&scrape->status);
+	target_poll_run(&poll, list, what->path, &scrape->status);
 	for (size_t i = 0; i < poll.count; i++) {
+		struct error ignored;
 		details[i].labels = scrape->labels[i];
-		if (poll.items[i].value == NULL)
-			continue;
-		if (of_arenas ? !allocator_stats_add_arenas(
-					&details[i].stats, poll.items[i].value, &ignored)
-			      : !allocator_stats_add_classes(
-					&details[i].stats, poll.items[i].value, &ignored))
+		if (poll.items[i].value != NULL &&
+			!what->read(&details[i].stats, poll.items[i].value, &ignored))
 			continue;
 	}
-	if (of_arenas)
-		put_arenas(out, details, poll.count);
-	else
-		put_classes(out, details, poll.count);
+	for (size_t f = 0; f < what->count; f++) {
+		exposition_family(
+			out, what->figures[f].name, EXPOSITION_GAUGE, what->figures[f].help);
+		for (size_t i = 0; i < poll.count; i++)
+			what->put(out, &details[i], &what->figures[f]);
+	}
 	for (size_t i = 0; i < poll.count; i++)
 		allocator_stats_deinit(&details[i].stats);
 }
@@ -404,9 +406,9 @@ static void put_targets(
 	put_rss(out, &scrape);
 	put_runs(out, &scrape);
 	if (collect_what != NULL && strcmp(collect_what, "classes") != 0)
-		collect(out, list, &scrape, true);
+		collect(out, list, &scrape, &arenas);
 	if (collect_what != NULL && strcmp(collect_what, "arenas") != 0)
-		collect(out, list, &scrape, false);
+		collect(out, list, &scrape, &classes);
 	for (size_t i = 0; i < list->count; i++)
 		free(scrape.labels[i]);
 	free(scrape.labels);
