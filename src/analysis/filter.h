@@ -32,10 +32,7 @@ struct pattern;
 MUST_CHECK bool pattern_new(const char *text, struct pattern **ret, struct error *err);
 void pattern_free(struct pattern *pattern);
 
-static inline void pattern_cleanup(struct pattern **pattern)
-{
-	pattern_free(*pattern);
-}
+DEFINE_CLEANUP(pattern_cleanup, struct pattern *, pattern_free)
 
 /* Whether it occurs anywhere in the text. False after it exceeded its limits: see pattern_check. */
 bool pattern_matches(struct pattern *pattern, const char *text);
@@ -55,10 +52,7 @@ struct filter;
 MUST_CHECK bool filter_new(const struct filter_text *text, struct filter **ret, struct error *err);
 void filter_free(struct filter *filter);
 
-static inline void filter_cleanup(struct filter **filter)
-{
-	filter_free(*filter);
-}
+DEFINE_CLEANUP(filter_cleanup, struct filter *, filter_free)
 
 /* Whether show and hide leave the frame. */
 bool filter_shows(struct filter *filter, const struct profile_frame *frame);

@@ -53,10 +53,7 @@ struct graph *graph_new(
 	const struct view *view, enum profile_counter counter, const struct graph_limits *limits);
 void graph_free(struct graph *graph);
 
-static inline void graph_cleanup(struct graph **graph)
-{
-	graph_free(*graph);
-}
+DEFINE_CLEANUP(graph_cleanup, struct graph *, graph_free)
 
 /*
  * The call tree of a view: paths with a common beginning share it. Root first, or leaf first
@@ -85,7 +82,4 @@ struct tree {
 struct tree *tree_new(const struct view *view, enum profile_counter counter, bool is_inverted);
 void tree_free(struct tree *tree);
 
-static inline void tree_cleanup(struct tree **tree)
-{
-	tree_free(*tree);
-}
+DEFINE_CLEANUP(tree_cleanup, struct tree *, tree_free)

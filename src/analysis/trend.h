@@ -74,10 +74,7 @@ MUST_CHECK bool trend_build(const struct series *series, const struct trend_requ
 	struct trend **ret, struct error *err);
 void trend_free(struct trend *trend);
 
-static inline void trend_cleanup(struct trend **trend)
-{
-	trend_free(*trend);
-}
+DEFINE_CLEANUP(trend_cleanup, struct trend *, trend_free)
 
 /* One word: "steady", "jump", "undecided", "cycle", "falling", "none", "unknown". */
 const char *trend_site_kind(const struct trend_site *site);

@@ -101,10 +101,7 @@ struct view {
 struct view *view_new(enum profile_kind kind, enum view_granularity granularity);
 void view_free(struct view *view);
 
-static inline void view_cleanup(struct view **view)
-{
-	view_free(*view);
-}
+DEFINE_CLEANUP(view_cleanup, struct view *, view_free)
 
 /* Appends a node, whose texts are copied, and returns its position; every call makes a new one. */
 uint32_t view_add_node(struct view *view, const struct view_node *node);

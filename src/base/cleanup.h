@@ -8,8 +8,8 @@
  *
  * A guard function takes a pointer to the variable. It also runs on a `return` before the first
  * use, so the variable is initialised at its declaration (tests/structure checks that) with what
- * the guard can release. Modules write theirs next to x_deinit or x_free as
- * `static inline void x_cleanup(struct x **p)`.
+ * the guard can release. Modules write theirs next to x_deinit or x_free; that of
+ * a pointer is DEFINE_CLEANUP(x_cleanup, struct x *, x_free).
  */
 #pragma once
 
@@ -17,6 +17,11 @@
 #include <unistd.h>
 
 #define CLEANUP(function) __attribute__((cleanup(function)))
+#define DEFINE_CLEANUP(function, type, release)    \
+	static inline void function(type *guarded) \
+	{                                          \
+		release(*guarded);                 \
+	}
 #define MUST_CHECK __attribute__((warn_unused_result))
 #define PRINTF_FORMAT(text_at, values_at) __attribute__((format(printf, text_at, values_at)))
 

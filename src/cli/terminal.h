@@ -81,10 +81,7 @@ struct table;
 struct table *table_new(const char *alignment);
 void table_free(struct table *table);
 
-static inline void table_cleanup(struct table **table)
-{
-	table_free(*table);
-}
+DEFINE_CLEANUP(table_cleanup, struct table *, table_free)
 
 /* The texts are copied; as many as there are columns. */
 void table_add(struct table *table, enum terminal_style style, const char *const *texts);

@@ -91,10 +91,7 @@ MUST_CHECK bool agent_fetch_profile(const struct target *target, const char *pat
 MUST_CHECK bool agent_append_process_name(
 	const char *name, int fd, const char *fd_name, struct error *err);
 
-static inline void json_cleanup(json_t **value)
-{
-	json_decref(*value);
-}
+DEFINE_CLEANUP(json_cleanup, json_t *, json_decref)
 
 /*
  * Parses an answer. Many small values take many times the memory of their text, so there is a limit

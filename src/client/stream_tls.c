@@ -24,10 +24,7 @@ void stream_tls_free(struct stream_tls *tls)
 	free(tls);
 }
 
-static void tls_cleanup(struct stream_tls **tls)
-{
-	stream_tls_free(*tls);
-}
+DEFINE_CLEANUP(tls_cleanup, struct stream_tls *, stream_tls_free)
 
 static bool load_authorities(struct stream_tls *tls, const char *authorities, struct error *err)
 {

@@ -115,10 +115,7 @@ struct backend *backend_share(struct backend *backend);
 /* One reference less; NULL is fine. */
 void backend_drop(struct backend *backend);
 
-static inline void backend_cleanup(struct backend **backend)
-{
-	backend_drop(*backend);
-}
+DEFINE_CLEANUP(backend_cleanup, struct backend *, backend_drop)
 
 /* An agent's answer to a reading; release the body with blob_drop. */
 struct backend_answer {

@@ -58,10 +58,7 @@ static void certificate_free(struct tls_certificate *certificate)
 	free(certificate);
 }
 
-static void certificate_cleanup(struct tls_certificate **certificate)
-{
-	certificate_free(*certificate);
-}
+DEFINE_CLEANUP(certificate_cleanup, struct tls_certificate *, certificate_free)
 
 static void credentials_cleanup(gnutls_certificate_credentials_t *credentials)
 {

@@ -49,10 +49,7 @@ struct blob *blob_share(struct blob *blob);
 /* One reference less; NULL is fine. */
 void blob_drop(struct blob *blob);
 
-static inline void blob_cleanup(struct blob **blob)
-{
-	blob_drop(*blob);
-}
+DEFINE_CLEANUP(blob_cleanup, struct blob *, blob_drop)
 
 enum { RESULT_CACHE_ENTRIES_MAX = 512 };
 

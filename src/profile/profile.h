@@ -170,10 +170,7 @@ struct profile {
 struct profile *profile_new(const char *name);
 void profile_free(struct profile *profile);
 
-static inline void profile_cleanup(struct profile *const *profile)
-{
-	profile_free(*profile);
-}
+DEFINE_CLEANUP(profile_cleanup, struct profile *const, profile_free)
 
 /* The text as the profile keeps it: equal texts are the same pointer. */
 const char *profile_intern(struct profile *profile, const char *text);

@@ -46,10 +46,7 @@ MUST_CHECK bool store_open_reader(
 
 void store_close(struct store *store);
 
-static inline void store_cleanup(struct store **store)
-{
-	store_close(*store);
-}
+DEFINE_CLEANUP(store_cleanup, struct store *, store_close)
 
 /*
  * Whether the folder was removed or replaced since the last call. Later snapshots are in the folder

@@ -110,10 +110,7 @@ static inline void store_unlock(pthread_mutex_t **mutex)
 	CLEANUP(store_unlock) \
 	__attribute__((unused)) pthread_mutex_t *held_ = store_lock(store)
 
-static inline void statement_cleanup(sqlite3_stmt **statement)
-{
-	sqlite3_finalize(*statement);
-}
+DEFINE_CLEANUP(statement_cleanup, sqlite3_stmt *, sqlite3_finalize)
 
 /*
  * Opens store->path/index.sqlite, and makes it or brings it up to date unless it is only read.

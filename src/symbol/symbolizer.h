@@ -25,10 +25,7 @@ struct symbolizer;
 struct symbolizer *symbolizer_new(const struct symbolizer_options *options);
 void symbolizer_free(struct symbolizer *symbolizer);
 
-static inline void symbolizer_cleanup(struct symbolizer **symbolizer)
-{
-	symbolizer_free(*symbolizer);
-}
+DEFINE_CLEANUP(symbolizer_cleanup, struct symbolizer *, symbolizer_free)
 
 /*
  * Looks up `count` addresses of one process and writes results[i] for addresses[i]. The addresses

@@ -22,10 +22,7 @@ MUST_CHECK bool command_parse(const char *text, struct command **command, struct
 /* One that runs is not waited for; those that wait are cancelled. */
 void command_free(struct command *command);
 
-static inline void command_cleanup(struct command **command)
-{
-	command_free(*command);
-}
+DEFINE_CLEANUP(command_cleanup, struct command *, command_free)
 
 /* Its environment: HEAPCTL_FILE, HEAPCTL_TARGET, HEAPCTL_REASON. The texts are copied. */
 struct command_capture {

@@ -19,10 +19,7 @@ MUST_CHECK bool dump_collector_new(
 	const char *prefix, struct dump_collector **collector, struct error *err);
 void dump_collector_free(struct dump_collector *collector);
 
-static inline void dump_collector_cleanup(struct dump_collector **collector)
-{
-	dump_collector_free(*collector);
-}
+DEFINE_CLEANUP(dump_collector_cleanup, struct dump_collector *, dump_collector_free)
 
 /*
  * Lists the files. Of those that are ready only the newest `limit` are kept, and the others are
