@@ -425,8 +425,6 @@ const struct verb verb_account = {
 	.examples = "heapctl account redis-server\n"
 		    "heapctl account night.tar",
 	.options = options,
-	.complete = "@target",
-	.min_operands = 1,
-	.max_operands = 1,
+	VERB_OF_ONE_TARGET,
 	.run = run,
 };

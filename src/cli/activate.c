@@ -39,9 +39,7 @@ const struct verb verb_activate = {
 		       "start` or `heapctl record`.",
 	.examples = "heapctl activate redis-server",
 	.options = control_json_options,
-	.complete = "@target",
-	.min_operands = 1,
-	.max_operands = 1,
+	VERB_OF_ONE_TARGET,
 	.run = run,
 };
 
@@ -54,8 +52,6 @@ const struct verb verb_deactivate = {
 		       "heapctl detach.",
 	.examples = "heapctl deactivate redis-server",
 	.options = control_json_options,
-	.complete = "@target",
-	.min_operands = 1,
-	.max_operands = 1,
+	VERB_OF_ONE_TARGET,
 	.run = run,
 };

@@ -181,9 +181,7 @@ const struct verb verb_attach = {
 		    "heapctl dump 4711 -o now.heap\n"
 		    "heapctl detach 4711",
 	.options = options,
-	.complete = "@target",
-	.min_operands = 1,
-	.max_operands = 1,
+	VERB_OF_ONE_TARGET,
 	.run = run_attach,
 };
 
@@ -196,8 +194,6 @@ const struct verb verb_detach = {
 		       "stays mapped, because a thread may stand in it, and does nothing.",
 	.examples = "heapctl detach 4711",
 	.options = control_json_options,
-	.complete = "@target",
-	.min_operands = 1,
-	.max_operands = 1,
+	VERB_OF_ONE_TARGET,
 	.run = run_detach,
 };

@@ -120,8 +120,6 @@ const struct verb verb_dump = {
 		    "heapctl dump 4711 -o - | heapctl report -\n"
 		    "heapctl dump 4711 --bundle --symbols -o night.tar",
 	.options = options,
-	.complete = "@target",
-	.min_operands = 1,
-	.max_operands = 1,
+	VERB_OF_ONE_TARGET,
 	.run = run,
 };

@@ -192,8 +192,6 @@ const struct verb verb_longlived = {
 		"on before is switched off for the wait only.",
 	.examples = "heapctl longlived redis-server --window 30s --settle 1mins",
 	.options = options,
-	.complete = "@target",
-	.min_operands = 1,
-	.max_operands = 1,
+	VERB_OF_ONE_TARGET,
 	.run = run,
 };

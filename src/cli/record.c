@@ -251,8 +251,6 @@ const struct verb verb_record = {
 		    "# a process that was started without the agent\n"
 		    "heapctl record 4711 --attach -d 30s",
 	.options = options,
-	.complete = "@target",
-	.min_operands = 1,
-	.max_operands = 1,
+	VERB_OF_ONE_TARGET,
 	.run = run,
 };

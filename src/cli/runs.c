@@ -79,9 +79,7 @@ const struct verb verb_start = {
 		       "does everything in one step.",
 	.examples = "heapctl start redis-server --duration 5mins",
 	.options = start_options,
-	.complete = "@target",
-	.min_operands = 1,
-	.max_operands = 1,
+	VERB_OF_ONE_TARGET,
 	.run = run_start,
 };
 
@@ -118,9 +116,7 @@ const struct verb verb_stop = {
 		"again.",
 	.examples = "heapctl stop redis-server",
 	.options = control_json_options,
-	.complete = "@target",
-	.min_operands = 1,
-	.max_operands = 1,
+	VERB_OF_ONE_TARGET,
 	.run = run_stop,
 };
 
@@ -277,8 +273,6 @@ const struct verb verb_runs = {
 	.examples = "heapctl runs redis-server\n"
 		    "heapctl runs redis-server --save 1763716881123 -o run.heap",
 	.options = runs_options,
-	.complete = "@target",
-	.min_operands = 1,
-	.max_operands = 1,
+	VERB_OF_ONE_TARGET,
 	.run = run_runs,
 };

@@ -110,8 +110,6 @@ const struct verb verb_stats = {
 	.examples = "heapctl stats redis-server\n"
 		    "heapctl stats 4711 --json | jq .jemalloc.stats",
 	.options = options,
-	.complete = "@target",
-	.min_operands = 1,
-	.max_operands = 1,
+	VERB_OF_ONE_TARGET,
 	.run = run,
 };

@@ -350,8 +350,6 @@ const struct verb verb_status = {
 	.examples = "heapctl status redis-server\n"
 		    "heapctl status 4711 --json | jq .profiling",
 	.options = control_json_options,
-	.complete = "@target",
-	.min_operands = 1,
-	.max_operands = 1,
+	VERB_OF_ONE_TARGET,
 	.run = run,
 };

@@ -451,8 +451,6 @@ const struct verb verb_top = {
 		    "# what grows within a minute, for a log\n"
 		    "heapctl top redis-server --sort growth --interval 1mins --count 2 | cat",
 	.options = options,
-	.complete = "@target",
-	.min_operands = 1,
-	.max_operands = 1,
+	VERB_OF_ONE_TARGET,
 	.run = run,
 };

@@ -98,6 +98,9 @@ struct verb {
 	int (*run)(const struct verb *verb, int argc, char **argv); /* argv[0] is the verb */
 };
 
+/* The operands of most verbs. */
+#define VERB_OF_ONE_TARGET .complete = "@target", .min_operands = 1, .max_operands = 1
+
 /*
  * Every verb in the order of the overview; ends with NULL. main has the table
  * and sets this, so that verbs about verbs need no file that needs them.

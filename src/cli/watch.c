@@ -117,8 +117,6 @@ const struct verb verb_watch = {
 		    "# and send it somewhere\n"
 		    "heapctl watch api --when peak --then '/usr/local/bin/upload --bucket heaps'",
 	.options = options,
-	.complete = "@target",
-	.min_operands = 1,
-	.max_operands = 1,
+	VERB_OF_ONE_TARGET,
 	.run = run,
 };
