@@ -9,7 +9,7 @@
  * Then `heapctl status PID`, `heapctl record PID` and the others work on this process. Link with
  * `pkg-config --libs heapctl`. A jemalloc that was started with profiling enabled
  * (MALLOC_CONF=prof:true,prof_active:false) takes the samples; with any other malloc the agent
- *does.
+ * does.
  *
  * Threads: every function may be called by any thread at any time, but not from a signal handler,
  * from inside the allocator, or from the agent's own log callback. Calls wait for each other; a

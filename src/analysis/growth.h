@@ -45,7 +45,7 @@
  * p tests growth from the start on and from other times on, and is corrected for these several
  * tests (Cauchy's combination of their p). Schwarz's criterion decides which shape a series has
  * (analysis/growth_shape.h). Growth that steps or a rise to a new level explain nearly as well,
- *with odds of less than 20 to 1 against them, is not called growth. bench/bench_trend.py and
+ * with odds of less than 20 to 1 against them, is not called growth. bench/bench_trend.py and
  * bench/bench_trend_kinds.py show how often all of this is right.
  *
  * Long series are first averaged to at most GROWTH_POINTS points, but not across a sudden change:

@@ -28,8 +28,8 @@
  *
  * A verb with `has_perl_options` is parsed as Perl's Getopt::Long does, which users and scripts of
  * jeprof are used to: a name has one dash or two, and "no" or "no-" in front of a switch negates
- *it. Where its options begin with those of an older program (`classic_count`), what was unique
- *there stays so: a shortened name is looked up among these first.
+ * it. Where its options begin with those of an older program (`classic_count`), what was unique
+ * there stays so: a shortened name is looked up among these first.
  */
 #pragma once
 

@@ -5,10 +5,13 @@
  * It has one of two uses, which differ in the names of files and in what is said to users, and in
  * nothing else:
  *
- *	history		of heapctl serve: 1700000000000-4711-redis-server.heap.zst, compressed
+ *	history		of heapctl serve, compressed:
+ *			1700000000000-4711-redis-server.heap.zst
  *	captures	of heapctl watch:
- *00000017-20261121T101500Z-rss2048MiB-redis-server.4711.heap. The number is the snapshot's.
- *captures.jsonl has a line of JSON for each, for people and scripts; it is written from the index.
+ *			00000017-20261121T101500Z-rss2048MiB-redis-server.4711.heap
+ *
+ * The number of a capture is the snapshot's. captures.jsonl has a line of JSON for each,
+ * for people and scripts; it is written from the index.
  *
  * A profile is on the disk under its name before its row is written, and a row is on the disk
  * before store_add and store_commit return: what was acknowledged survives a kill at any time and a

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Allocates, moves and frees on several threads for some seconds and until standard input ends, and
- *checks every byte of every block, while children are made, libraries come and go, and signals
- *arrive. Says "ok" at the end.
+ * checks every byte of every block, while children are made, libraries come and go, and signals
+ * arrive. Says "ok" at the end.
  *
  *	sampled_stress SECONDS [no-alignment]
  */
