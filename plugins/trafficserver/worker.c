@@ -211,7 +211,6 @@ static bool handle_start(struct worker *worker, const char *duration)
 	return true;
 }
 
-/* Writes the profile of a run that ended. */
 static bool write_ended_run(struct worker *worker, const char *what, const struct heapctl_run *run)
 {
 	const struct profile_source source = { .write = write_run, .run_id = run->id };

@@ -549,7 +549,6 @@ bool stack_filter_pick(struct stack_filter *stack_filter, const struct profile_s
 	return pick.depth != 0 || !filter_drops_empty(stack_filter->filter);
 }
 
-/* Whether figures are needed thread by thread. */
 static bool needs_threads(const struct filter *filter)
 {
 	if (filter->thread != NULL)

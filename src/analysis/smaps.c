@@ -34,7 +34,6 @@ static bool begins_with(const struct proc_map *map, const char *name)
 	return map->path_size >= size && memcmp(map->path, name, size) == 0;
 }
 
-/* Adds the mapping that was read. */
 static void add_mapping(struct reader *reader)
 {
 	struct smaps *const sums = &reader->sums;

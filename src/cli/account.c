@@ -24,7 +24,6 @@ static const char *const sources[] = {
 	[ACCOUNT_REPORTED] = "agent",
 };
 
-/* What is shown. */
 struct account_shown {
 	const char *name, *process; /* what was named, and which process that is */
 	int64_t time_ms;

@@ -190,7 +190,6 @@ static bool add_library(void *context, const char *name)
 	return true;
 }
 
-/* Adds what the object needs to the closure. */
 static void add_needed(struct closure *closure, struct elf_file *elf, const char *path)
 {
 	closure->path = path;

@@ -31,7 +31,6 @@ enum connection_state {
 	CONNECTION_ANSWER,  /* waits for the client to take its answer */
 };
 
-/* One connection. */
 struct connection_slot;
 
 struct connection_slots {

@@ -38,7 +38,6 @@ static bool is_ours(const struct store_format *format, const char *name, bool *i
 	return size > digits + suffix && memcmp(name + size - suffix, format->suffix, suffix) == 0;
 }
 
-/* Reads the name of a profile in a history. */
 static bool read_history_name(
 	const struct store_format *format, const char *name, struct snapshot *snapshot)
 {
