@@ -406,24 +406,35 @@ bool process_is_kernel_thread(const struct process *process)
 	return process->exe[0] == '\0' && process->resident_bytes == 0;
 }
 
+struct process_start process_start_of_vector(const struct buffer *auxv)
+{
+	struct process_start start = { 0 };
+	bool has_loader = false, has_entry = false;
+	Elf64_auxv_t entry;
+
+	for (size_t at = 0; at + sizeof entry <= auxv->size; at += sizeof entry) {
+		memcpy(&entry, auxv->data + at, sizeof entry);
+		if (entry.a_type == AT_SECURE)
+			start.is_secure = entry.a_un.a_val != 0;
+		else if (entry.a_type == AT_BASE)
+			has_loader = entry.a_un.a_val != 0;
+		has_entry |= entry.a_type == AT_ENTRY;
+	}
+	/*
+	 * A thread of the kernel and a process that is just ending have no vector. In the middle of
+	 * execve() it is empty, or ends before AT_ENTRY, which the kernel writes after AT_BASE.
+	 */
+	start.is_static = has_entry && !has_loader;
+	return start;
+}
+
 bool process_read_start(pid_t pid, struct process_start *start, struct error *err)
 {
 	CLEANUP(buffer_deinit) struct buffer auxv = BUFFER_OR_EXIT;
-	bool has_loader = false;
-	Elf64_auxv_t entry;
 
 	if (!read_proc(pid, "auxv", &auxv, err))
 		return false;
-	*start = (struct process_start){ 0 };
-	for (size_t at = 0; at + sizeof entry <= auxv.size; at += sizeof entry) {
-		memcpy(&entry, auxv.data + at, sizeof entry);
-		if (entry.a_type == AT_SECURE)
-			start->is_secure = entry.a_un.a_val != 0;
-		else if (entry.a_type == AT_BASE)
-			has_loader = entry.a_un.a_val != 0;
-	}
-	/* A thread of the kernel, and a process that is just ending, have no vector. */
-	start->is_static = auxv.size != 0 && !has_loader;
+	*start = process_start_of_vector(&auxv);
 	return true;
 }
 

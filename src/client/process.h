@@ -104,11 +104,14 @@ bool process_environment_is_intact(const struct buffer *environment);
 /* The value of a variable in such an environment; NULL when it is not set. */
 const char *process_environment_find(const struct buffer *environment, const char *name);
 
-/* How the kernel started the program. */
+/* How the kernel started the program. Both are false while it is being executed. */
 struct process_start {
 	bool is_secure; /* setuid, capabilities: no LD_PRELOAD there */
 	bool is_static; /* without a dynamic loader */
 };
+
+/* From the process' auxiliary vector, see getauxval(3). */
+struct process_start process_start_of_vector(const struct buffer *auxv);
 
 MUST_CHECK bool process_read_start(pid_t pid, struct process_start *start, struct error *err);
 

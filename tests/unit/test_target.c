@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/target.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "client/http_client.h"
+#include "client/process.h"
 #include "unit.h"
 
 static void takes_urls_apart(void **state)
@@ -174,6 +176,29 @@ static void recognises_a_socket_without_a_listener(void **state)
 	assert_contains(err.message, "no process listens there any more");
 }
 
+static struct process_start start_of(Elf64_auxv_t *vector, size_t count)
+{
+	const struct buffer auxv = { .data = (char *)vector, .size = count * sizeof *vector };
+
+	return process_start_of_vector(&auxv);
+}
+
+static void calls_a_program_static_only_when_it_has_been_executed(void **state)
+{
+	(void)state;
+	Elf64_auxv_t vector[] = { { .a_type = AT_PAGESZ, .a_un.a_val = 4096 },
+		{ .a_type = AT_BASE, .a_un.a_val = 0 }, { .a_type = AT_ENTRY, .a_un.a_val = 1 },
+		{ .a_type = AT_SECURE, .a_un.a_val = 1 }, { .a_type = AT_NULL } };
+
+	assert_true(start_of(vector, 5).is_static);
+	assert_true(start_of(vector, 5).is_secure);
+	assert_false(start_of(vector + 4, 1).is_static); /* in the middle of execve() */
+	assert_false(start_of(vector, 2).is_static);
+	assert_false(start_of(vector, 0).is_static);
+	vector[1].a_un.a_val = 0x7f0000000000;
+	assert_false(start_of(vector, 5).is_static);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(takes_urls_apart),
 	cmocka_unit_test(refuses_urls_that_are_no_target),
@@ -183,5 +208,6 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(finds_a_process_by_its_socket),
 	cmocka_unit_test(does_not_trust_a_name),
 	cmocka_unit_test(recognises_a_socket_without_a_listener),
+	cmocka_unit_test(calls_a_program_static_only_when_it_has_been_executed),
 };
 UNIT_MAIN(tests)
