@@ -154,12 +154,25 @@ static bool is_lost(const struct error *err)
 	return err->kind == ERROR_NOT_FOUND || err->errnum == ECONNABORTED;
 }
 
-/* An agent that ends closes its connections some time before its thread is gone. */
-static bool has_agent_ended(const struct process *process)
+/* A program that is no agent may listen where one would, and break off its answers. */
+static bool is_connectable(const struct target *target)
+{
+	CLEANUP(stream_close) struct stream stream = { .fd = -1 };
+	struct error ignored;
+
+	stream_init(&stream, ENDING_MS, ENDING_MS);
+	return target_connect(target, &stream, &ignored);
+}
+
+/*
+ * An agent that ends, or whose process executes another program, closes its connections some time
+ * before its socket, and that before its thread is gone.
+ */
+static bool has_agent_ended(const struct target *target)
 {
 	const int64_t until_ms = clock_monotonic_ms() + ENDING_MS;
 
-	while (process_has_agent_thread(process)) {
+	while (process_has_agent_thread(&target->process) || is_connectable(target)) {
 		if (clock_monotonic_ms() > until_ms)
 			return false;
 		poll(NULL, 0, ENDING_POLL_MS);
@@ -191,7 +204,7 @@ static bool name_target(const struct target *target, const struct stream *stream
 		return false;
 	if (target->process.pid != 0 && process_has_ended(&target->process))
 		return error_set(err, ERROR_NOT_FOUND, "%s has ended", target->label);
-	if (target->process.pid != 0 && is_lost(err) && has_agent_ended(&target->process))
+	if (target->process.pid != 0 && is_lost(err) && has_agent_ended(target))
 		return explain_loss(target, err);
 	if (strcmp(stream->peer, target->label) == 0 && strstr(err->message, stream->peer) != NULL)
 		return false;

@@ -716,7 +716,7 @@ class Offered(AttachCase):
         self.assertIn(f"2 processes are called '{name}', and none has an agent: {pids[0]}, {pids[1]} (heapctl attach PID", message)
 
 
-# Listens as its agent would, reads a request, answers with what it is called with, and executes sleep(1).
+# Listens as its agent would, reads a request, answers with what it is called with, and executes sleep(1), which closes the connection.
 LEAVES = """
 import os, socket, sys
 os.makedirs(sys.argv[1], 0o700, exist_ok=True)
@@ -728,7 +728,6 @@ while True:
     client, _ = listener.accept()
     if client.recv(4096):
         client.send(sys.argv[2].encode())
-        client.close()
         os.execvp("sleep", ["sleep", "1000"])
 """
 
