@@ -19,6 +19,8 @@ enum {
 	/* Taking a profile of a million stacks takes seconds, and there may be a queue. */
 	ANSWER_IDLE_MS = 120 * 1000,
 	ANSWER_TOTAL_MS = 60 * 60 * 1000,
+	/* Objects and statistics are sent at once, so more than the wait is not an agent's. */
+	SMALL_ANSWER_TOTAL_MS = ANSWER_IDLE_MS + 30 * 1000,
 	/* Reported to the user. */
 	SILENCE_MS = 2000,
 	/* Until the thread of an agent that is ending has ended. */
@@ -256,6 +258,12 @@ uint64_t agent_answer_limit(const char *path)
 		       : AGENT_ANSWER_BYTES;
 }
 
+int64_t agent_answer_total_ms(const char *path)
+{
+	return agent_answer_limit(path) < AGENT_ANSWER_BYTES ? SMALL_ANSWER_TOTAL_MS
+							     : ANSWER_TOTAL_MS;
+}
+
 static uint64_t limit_of(const struct agent_call *call)
 {
 	if (call->limit != 0)
@@ -286,7 +294,7 @@ static bool exchange_once(const struct target *target, const struct agent_call *
 	if (call->total_ms > 0)
 		stream_init(&stream, call->total_ms, call->total_ms);
 	else
-		stream_init(&stream, ANSWER_IDLE_MS, ANSWER_TOTAL_MS);
+		stream_init(&stream, ANSWER_IDLE_MS, agent_answer_total_ms(call->path));
 	if (target->cancel_fd != NULL)
 		stream.cancel_fd = *target->cancel_fd;
 	stream.check = check_silence;

@@ -43,6 +43,9 @@ struct agent_call {
 /* The limit of an answer to this path that goes into memory. */
 uint64_t agent_answer_limit(const char *path);
 
+/* How long all of an answer to this path may take. */
+int64_t agent_answer_total_ms(const char *path);
+
 /* `answer` holds nothing yet, and is the caller's to deinit, on failure too. */
 MUST_CHECK bool agent_call(const struct target *target, const struct agent_call *call,
 	struct http_answer *answer, struct error *err);
