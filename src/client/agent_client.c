@@ -321,6 +321,8 @@ static bool exchange_once(const struct target *target, const struct agent_call *
 		.out_name = call->out_name,
 		.limit = limit_of(call),
 		.budget = call->budget,
+		.type = call->type,
+		.beginning = call->beginning,
 	};
 	if (!http_call(&stream, &request, answer, err))
 		return !answer->output_failed && name_target(target, &stream, err);
@@ -444,20 +446,29 @@ bool agent_fetch_profile(const struct target *target, const char *path, int fd, 
 	struct http_answer *answer, struct error *err)
 {
 	static const char type[] = "application/x-jemalloc-heap-profile";
+	static const char beginning[] = "heap_v2/";
 	const struct agent_call call = {
 		.method = "GET",
 		.path = path,
 		.out_fd = fd,
 		.out_name = fd_name,
+		.type = type,
+		.beginning = beginning,
 	};
 
 	if (!agent_call(target, &call, answer, err))
 		return false;
 	const char *const content = http_answer_field(answer, "content-type");
-	if (content != NULL && strncmp(content, type, sizeof type - 1) == 0)
+	const bool has_type = content != NULL && strncmp(content, type, sizeof type - 1) == 0;
+	if (has_type && !answer->is_refused && answer->body_bytes >= sizeof beginning - 1)
 		return agent_append_process_name(target->process.name, fd, fd_name, err);
-	error_set(err, ERROR_INPUT, "%s: the answer to %s is not a profile but %s", target->label,
-		path, content == NULL ? "a body without a type" : content);
+	if (has_type)
+		error_set(err, ERROR_INPUT,
+			"%s: the answer to %s is not a profile: it does not begin with '%s'",
+			target->label, path, beginning);
+	else
+		error_set(err, ERROR_INPUT, "%s: the answer to %s is not a profile but %s",
+			target->label, path, content == NULL ? "a body without a type" : content);
 	return error_hint(err, "check that it is an agent or a gateway of heapctl");
 }
 

@@ -21,11 +21,12 @@ struct agent_call {
 	const char *path;   /* "/v1/status", query included, encoded */
 	const char *body;   /* NULL for none */
 	size_t body_size;
-	int out_fd;		    /* where the body goes when out_name is set */
-	const char *out_name;	    /* for errors; NULL: into the answer's buffer */
-	int64_t total_ms;	    /* limit for all of it; 0: as long as a huge profile may take */
-	uint64_t limit;		    /* of the answer in bytes; 0: one of those below */
-	struct byte_budget *budget; /* shared with other calls; NULL for none */
+	int out_fd;		      /* where the body goes when out_name is set */
+	const char *out_name;	      /* for errors; NULL: into the answer's buffer */
+	int64_t total_ms;	      /* limit for all of it; 0: agent_answer_total_ms */
+	uint64_t limit;		      /* of the answer in bytes; 0: one of those below */
+	struct byte_budget *budget;   /* shared with other calls; NULL for none */
+	const char *type, *beginning; /* of a good answer: see struct http_call */
 };
 
 /*

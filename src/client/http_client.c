@@ -178,6 +178,28 @@ static bool take_budget(
 	return error_hint(err, "try again later");
 }
 
+/* Whether nothing that follows could make it what was asked for: then no more is read. */
+static bool has_wrong_type(const struct http_call *call, const struct http_answer *answer)
+{
+	const char *const type = http_answer_field(answer, "content-type");
+
+	return call->type != NULL && answer->status < 300 &&
+	       (type == NULL || strncmp(type, call->type, strlen(call->type)) != 0);
+}
+
+/* The part of the beginning that this piece has. */
+static bool has_wrong_beginning(const struct http_call *call, const struct http_answer *answer,
+	const struct http_body *piece)
+{
+	const size_t size = call->beginning == NULL ? 0 : strlen(call->beginning);
+
+	if (answer->status >= 300 || answer->body_bytes >= size)
+		return false;
+	const size_t left = size - (size_t)answer->body_bytes;
+	return memcmp(piece->data, call->beginning + answer->body_bytes,
+		       piece->size < left ? piece->size : left) != 0;
+}
+
 static bool take_body(const struct http_call *call, struct http_answer *answer,
 	const struct http_body *piece, struct error *err)
 {
@@ -198,7 +220,7 @@ static bool take_body(const struct http_call *call, struct http_answer *answer,
 	return true;
 }
 
-/* Feeds bytes; *done when the answer is complete. */
+/* Feeds bytes; *done when the answer is complete, or refused. */
 static bool take_bytes(const struct http_call *call, struct http_answer *answer, const char *data,
 	size_t size, bool *done, struct error *err)
 {
@@ -210,10 +232,18 @@ static bool take_bytes(const struct http_call *call, struct http_answer *answer,
 			return true;
 		case HTTP_HEAD:
 			answer->status = answer->parser.status;
+			answer->is_refused = has_wrong_type(call, answer);
+			*done = answer->is_refused;
+			if (*done)
+				return true;
 			if (!check_length(call, answer, err))
 				return false;
 			break;
 		case HTTP_BODY:
+			answer->is_refused = has_wrong_beginning(call, answer, &piece);
+			*done = answer->is_refused;
+			if (*done)
+				return true;
 			if (!take_body(call, answer, &piece, err))
 				return false;
 			break;
@@ -221,7 +251,7 @@ static bool take_bytes(const struct http_call *call, struct http_answer *answer,
 			*done = true;
 			return true;
 		case HTTP_FAILED:
-			return error_prefix(err, "the answer");
+			return false;
 		}
 	}
 }

@@ -40,6 +40,8 @@ struct http_call {
 	int out_fd;	      /* where a good answer's body goes when out_name is set */
 	const char *out_name; /* for errors; NULL: into the answer's buffer */
 	uint64_t limit;	      /* a longer body is an error, at once where its length is announced */
+	/* How the Content-Type of a good answer begins, and its body; NULL: anything. */
+	const char *type, *beginning;
 	struct byte_budget *budget; /* shared with other calls; NULL for none */
 };
 
@@ -49,6 +51,7 @@ struct http_answer {
 	struct byte_budget *budget; /* has these bytes of it; given back with the answer */
 	uint64_t budget_bytes;
 	bool output_failed; /* the call did, because the body could not be written */
+	bool is_refused;    /* not of the call's type, or begins otherwise: not read to its end */
 	struct buffer body;
 	struct http_parser parser; /* holds the head */
 };
@@ -63,7 +66,8 @@ uint64_t http_answer_take_budget(struct http_answer *answer);
 const char *http_answer_field(const struct http_answer *answer, const char *name);
 
 /*
- * Sends the call and receives the whole answer. True for any status: the caller checks it.
+ * Sends the call and receives the whole answer, unless that is refused. True for any status: the
+ * caller checks it.
  * ERROR_INPUT for an answer that is no HTTP, is cut off (then errnum is ECONNABORTED) or exceeds
  * the limit.
  */

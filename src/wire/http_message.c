@@ -300,7 +300,7 @@ static enum http_event parse_head(struct http_parser *parser, struct error *err)
 	if (parser->kind == HTTP_REQUEST && !parse_request_line(parser, first, &minor))
 		return fail(parser, parser->status, err, "has an invalid request line");
 	if (parser->kind == HTTP_RESPONSE && !parse_status_line(parser, first, &minor))
-		return fail(parser, 0, err, "has an invalid request line");
+		return fail(parser, 0, err, "has an invalid status line");
 	for (char *line = next_line(&at, end); *line != '\0'; line = next_line(&at, end)) {
 		const char *const problem = parse_header(parser, line);
 		if (problem != NULL)

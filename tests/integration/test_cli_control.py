@@ -622,6 +622,29 @@ class NotThere(Case):
         for path in (file, self.folder):
             self.assertIn("is not a socket", self.heapctl("serve", "--listen", "127.0.0.1:0", path, code=2)[1])
 
+    def test_an_answer_that_is_no_profile_is_refused_by_its_beginning(self):
+        """Another program may listen where an agent would: what it sends is not read to its end."""
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\n%s\r\n"
+        profile, length, chunked = b"application/x-jemalloc-heap-profile", b"Content-Length: 2147483648\r\n", b"Transfer-Encoding: chunked\r\n"
+        begin = "the answer to /v1/profile is not a profile"
+        cases = ((head % (b"text/html", length) + b"heap_v2/1", begin + " but text/html (check that it is an agent"),
+                 (head % (b"text/html", chunked) + b"9\r\nheap_v2/1", begin + " but text/html (check that"),
+                 (head % (profile, length) + b"heap_v1/1", begin + ": it does not begin with 'heap_v2/' (check that"),
+                 (head % (profile, chunked) + b"3\r\nhea\r\n1\r\nq\r\n", begin + ": it does not begin with 'heap_v2/' (check that"),
+                 (head % (profile, b"Content-Length: 3\r\n") + b"hea", begin + ": it does not begin with 'heap_v2/' (check that"),
+                 (head % (profile, length) + b"heap_v2/1", "the connection broke in the middle of the answer (heapctl ps"),
+                 (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200 + b"\r\n", ": the answer has too many headers"),
+                 (b"HTTP/1.1 20 OK\r\n\r\n", ": the answer has an invalid status line"))
+        for answer, expected in cases:
+            agent = FakeAgent(self.agents, lambda method, target: answer if "profile" in target else (200, fake_status()))
+            try:
+                _, said = self.heapctl("dump", os.getpid(), "-o", os.path.join(self.folder, "x"), code=1)
+            finally:
+                agent.close()
+            self.assertIn(expected, said, answer)
+            self.assertEqual(said.count("the answer"), 1, said)
+            self.assertNotIn("x", os.listdir(self.folder))
+
     def test_an_ambiguous_name_lists_the_candidates(self):
         name = own_name("twin")
         for _ in range(2):

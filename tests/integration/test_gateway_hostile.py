@@ -171,7 +171,7 @@ class Watches(HostileGatewayCase):
         keep = os.path.join(self.folder, "captures")
         rules = self.write_rules(f"[{NAME}]\nwhen = every=1s\ninterval = 50ms\nkeep = {keep}\nthen = /usr/bin/touch {self.folder}/ran\n")
         self.serve("--watch-file", rules)
-        self.wait_for_log("not a heap profile")
+        self.wait_for_log("is not a profile")
         self.assertEqual(self.captures(keep), [])
         self.assertFalse(os.path.exists(f"{self.folder}/ran"))
 

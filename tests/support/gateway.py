@@ -79,7 +79,7 @@ class GatewayCase(Case):
 class FakeAgent:
     """Listens where this very process' agent would, so that the gateway takes it for a target.
 
-    `answers` is called with (method, target) and returns (status, body) or None, which leaves the client waiting.
+    `answers` is called with (method, target) and returns (status, body), the bytes of an answer, or None, which leaves the client waiting.
     """
 
     def __init__(self, folder, answers, pid=None):
@@ -115,6 +115,10 @@ class FakeAgent:
         answer = self.answers(method.decode(), target.decode())
         if answer is None:
             self.waiting.append(connection)
+            return
+        if isinstance(answer, bytes):
+            connection.sendall(answer)
+            connection.close()
             return
         status, body = answer
         if isinstance(body, dict):
