@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -138,9 +139,9 @@ bool wake_refuse(const struct process *process, struct error *err)
 }
 
 /* The number after a label of status or limits; ULONG_MAX where there is none, or "unlimited". */
-static unsigned long number_behind(struct buffer *text, const char *label)
+static unsigned long number_behind(const char *text, const char *label)
 {
-	const char *const at = strstr(buffer_string(text), label);
+	const char *const at = strstr(text, label);
 	const char *const number = at == NULL ? "" : at + strlen(label);
 	char *end = NULL;
 	const unsigned long value = strtoul(number, &end, 10);
@@ -155,7 +156,7 @@ bool wake_can_open_files(const struct process *process, struct error *err)
 
 	if (!read_of(process->pid, process->pid, "limits", &text))
 		return true;
-	const unsigned long limit = number_behind(&text, "\nMax open files ");
+	const unsigned long limit = number_behind(buffer_string(&text), "\nMax open files ");
 	if (limit >= NEEDED)
 		return true;
 	error_set(err, ERROR_STATE,
@@ -165,18 +166,47 @@ bool wake_can_open_files(const struct process *process, struct error *err)
 	return error_hint(err, "prlimit --nofile=64 --pid %d raises the limit", (int)process->pid);
 }
 
+/* Rights in another one exempt from no limit. */
+static bool is_in_first_user_namespace(const char *pid)
+{
+	const ino_t first_inode = 0xEFFFFFFD; /* PROC_USER_INIT_INO */
+	char path[PATH_BYTES];
+	struct stat status;
+
+	snprintf(path, sizeof path, "/proc/%s/ns/user", pid);
+	return stat(path, &status) != 0 || status.st_ino == first_inode;
+}
+
+bool wake_limit_permits_thread(
+	const char *status, const char *limits, bool zero_is_root, bool has_first_rights)
+{
+	enum { SYS_ADMIN = 21, SYS_RESOURCE = 24 };
+	const uint64_t exempting = UINT64_C(1) << SYS_ADMIN | UINT64_C(1) << SYS_RESOURCE;
+	const unsigned long limit = number_behind(limits, "\nMax processes ");
+	const unsigned long threads = number_behind(status, "\nThreads:");
+	const char *const capabilities = strstr(status, "\nCapEff:");
+
+	if (zero_is_root && number_behind(status, "\nUid:") == 0)
+		return true;
+	if (has_first_rights && capabilities != NULL &&
+		(strtoull(capabilities + strlen("\nCapEff:"), NULL, 16) & exempting) != 0)
+		return true;
+	return threads == ULONG_MAX || limit > threads;
+}
+
 bool wake_can_make_thread(const struct process *process, struct error *err)
 {
-	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
+	CLEANUP(buffer_deinit) struct buffer limits = BUFFER_OR_EXIT;
+	CLEANUP(buffer_deinit) struct buffer status = BUFFER_OR_EXIT;
+	char pid[16];
 
-	if (process->effective_uid == 0 || !read_of(process->pid, process->pid, "limits", &text))
+	snprintf(pid, sizeof pid, "%d", (int)process->pid);
+	if (!read_of(process->pid, process->pid, "limits", &limits) ||
+		!read_of(process->pid, process->pid, "status", &status) ||
+		wake_limit_permits_thread(buffer_string(&status), buffer_string(&limits),
+			is_in_first_user_namespace("self"), is_in_first_user_namespace(pid)))
 		return true;
-	const unsigned long limit = number_behind(&text, "\nMax processes ");
-	if (!read_of(process->pid, process->pid, "status", &text))
-		return true;
-	const unsigned long threads = number_behind(&text, "\nThreads:");
-	if (threads == ULONG_MAX || limit > threads)
-		return true;
+	const unsigned long limit = number_behind(buffer_string(&limits), "\nMax processes ");
 	error_set(err, ERROR_STATE,
 		"%s[%d] cannot start its agent: its limit of processes (RLIMIT_NPROC) is %lu, so "
 		"it cannot start a thread",

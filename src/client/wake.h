@@ -36,6 +36,15 @@ MUST_CHECK bool wake_refuse(const struct process *process, struct error *err);
 MUST_CHECK bool wake_can_open_files(const struct process *process, struct error *err);
 
 /*
+ * Whether RLIMIT_NPROC permits one more thread, by the texts of /proc/PID/status and limits. As the
+ * kernel does, it exempts real user 0 and processes with CAP_SYS_RESOURCE or CAP_SYS_ADMIN:
+ * `zero_is_root` when user 0 of `status` is that of the first user namespace, `has_first_rights`
+ * when the process is in that namespace.
+ */
+bool wake_limit_permits_thread(
+	const char *status, const char *limits, bool zero_is_root, bool has_first_rights);
+
+/*
  * ERROR_STATE when the limit of its user's processes allows it no thread, and so no agent. True as
  * well where that cannot be read.
  */

@@ -358,17 +358,24 @@ class Doctor(Case):
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root to change the user")
     def test_a_child_without_threads(self):
-        """As haproxy's workers are."""
-        program = ("import os,resource,time\npid=os.fork()\nif pid:\n os.write(1,b'%d\\n'%pid)\nelse:\n"
-                   " resource.setrlimit(resource.RLIMIT_NPROC,(0,0))\n os.setuid(65534)\ntime.sleep(600)")
+        """As haproxy's workers are. The kernel counts the real user."""
         python = os.path.realpath(shutil.which("python3"))
-        process = self.start(python, "-c", program, stdout=subprocess.PIPE, text=True, env={
-            "LD_PRELOAD": f"{AGENT}:{jemalloc_path()}", "MALLOC_CONF": "prof:true", "HEAPCTL_EXE": os.path.basename(python)})
-        child = int(process.stdout.readline())
-        self.end_pid_later(child)
-        wait_until(lambda: "\nUid:\t65534" in pathlib.Path(f"/proc/{child}/status").read_text(), "the other user")
-        self.assertIn("its limit of processes (RLIMIT_NPROC) is 0", self.heapctl("status", child, code=1)[1])
-        self.assertIn("agent-without-thread", self.examine(child, ok=False))
+        for ids, is_refused in (("65534,65534,65534", True), ("65534,0,0", True), ("0,65534,65534", False)):
+            with self.subTest(ids=ids):
+                # capset() at the end: without the rights that exempt from the limit.
+                program = ("import ctypes,os,resource,struct,time\npid=os.fork()\nif pid:\n os.write(1,b'%d\\n'%pid)\nelse:\n"
+                           f" resource.setrlimit(resource.RLIMIT_NPROC,(0,0))\n os.setresuid({ids})\n"
+                           " ctypes.CDLL(None).capset(struct.pack('Ii',0x20080522,0),bytes(24))\ntime.sleep(600)")
+                process = self.start(python, "-c", program, stdout=subprocess.PIPE, text=True, env={
+                    "LD_PRELOAD": f"{AGENT}:{jemalloc_path()}", "MALLOC_CONF": "prof:true", "HEAPCTL_EXE": os.path.basename(python)})
+                child = int(process.stdout.readline())
+                self.end_pid_later(child)
+                wait_until(lambda: "\nCapPrm:\t0000000000000000" in pathlib.Path(f"/proc/{child}/status").read_text(), "no rights")
+                if is_refused:
+                    self.assertIn("its limit of processes (RLIMIT_NPROC) is 0", self.heapctl("status", child, code=1)[1])
+                    self.assertIn("agent-without-thread", self.examine(child, ok=False))
+                else:
+                    self.assertIn(str(child), self.heapctl("status", child)[0])
 
     def test_limits_that_keep_an_agent_asleep(self):
         for limit, code, problem in (("nofile=8", "agent-without-descriptors", "its limit of open files (RLIMIT_NOFILE) is 8"),

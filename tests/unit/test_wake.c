@@ -114,6 +114,38 @@ static void filters_are_counted(void **state)
 	assert_int_equal(wake_filters("Name:\tx\n"), 0);
 }
 
+static bool permits(const char *uid, const char *capabilities, const char *limit, bool is_first)
+{
+	char status[200], limits[100];
+
+	snprintf(status, sizeof status, "Name:\tx\nUid:\t%s\nThreads:\t3\nCapEff:\t%s\n", uid,
+		capabilities);
+	snprintf(limits, sizeof limits, "Limit  Soft Limit\nMax processes    %s   99   processes\n",
+		limit);
+	return wake_limit_permits_thread(status, limits, is_first, is_first);
+}
+
+static void a_limit_of_processes_counts_as_in_the_kernel(void **state)
+{
+	static const char sys_admin[] = "0000000000200000", sys_resource[] = "0000000001000000",
+			  all_others[] = "000001fffedfffff", none[] = "0000000000000000";
+
+	(void)state;
+	assert_true(permits("33\t33\t33\t33", none, "4", true));
+	assert_false(permits("33\t33\t33\t33", none, "3", true));
+	assert_true(permits("33\t33\t33\t33", none, "unlimited", true));
+	/* the real user 0, not the effective one */
+	assert_true(permits("0\t33\t33\t33", none, "0", true));
+	assert_false(permits("33\t0\t33\t33", none, "0", true));
+	/* two rights, and no other */
+	assert_true(permits("33\t33\t33\t33", sys_admin, "0", true));
+	assert_true(permits("33\t33\t33\t33", sys_resource, "0", true));
+	assert_false(permits("33\t33\t33\t33", all_others, "0", true));
+	/* user 0 of a container, with all its rights */
+	assert_false(permits("0\t0\t0\t0", "000001ffffffffff", "0", false));
+	assert_true(wake_limit_permits_thread("", "", true, true));
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(endless_waits_continue_exactly_and_others_wait_anew),
 	cmocka_unit_test(neither_locks_nor_waits_for_signals_are_interrupted),
@@ -121,5 +153,6 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(only_a_sleeping_thread_that_takes_the_signal_is_chosen),
 	cmocka_unit_test(the_signal_carries_what_the_agent_checks),
 	cmocka_unit_test(filters_are_counted),
+	cmocka_unit_test(a_limit_of_processes_counts_as_in_the_kernel),
 };
 UNIT_MAIN(tests)
