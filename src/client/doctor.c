@@ -289,6 +289,17 @@ static const char *code_of(const struct error *unusable)
 	return unusable->kind == ERROR_DENIED ? "folder-owner" : "folder-mode";
 }
 
+bool doctor_examine_folder_kind(struct diagnosis *diagnosis, const char *path, mode_t mode)
+{
+	if (S_ISDIR(mode))
+		return false;
+	diagnosis_add(diagnosis, FINDING_WRONG, "folder-kind",
+		"remove it; the agent creates the folder", "%s is %s", path,
+		S_ISLNK(mode) ? "a symbolic link, which the agent does not follow"
+			      : "not a folder");
+	return true;
+}
+
 void doctor_examine_folder(struct diagnosis *diagnosis, const char *path, uid_t owner)
 {
 	struct stat status;
@@ -301,12 +312,9 @@ void doctor_examine_folder(struct diagnosis *diagnosis, const char *path, uid_t 
 				path);
 		return;
 	}
-	if (!S_ISDIR(status.st_mode))
-		diagnosis_add(diagnosis, FINDING_WRONG, "folder-kind",
-			"remove it; the agent creates the folder", "%s is %s", path,
-			S_ISLNK(status.st_mode) ? "a symbolic link, which the agent does not follow"
-						: "not a folder");
-	else if (!private_folder_check(path, &status, owner, &err))
+	if (doctor_examine_folder_kind(diagnosis, path, status.st_mode))
+		return;
+	if (!private_folder_check(path, &status, owner, &err))
 		diagnosis_add(diagnosis, FINDING_WRONG, code_of(&err), err.hint, "%s", err.message);
 	else
 		examine_room(diagnosis, path);

@@ -68,6 +68,9 @@ void doctor_examine_folder(struct diagnosis *diagnosis, const char *path, uid_t 
 void doctor_examine_used_folder(
 	struct diagnosis *diagnosis, const char *path, bool has_socket, uid_t owner);
 
+/* False when it is a folder; else this is a finding. `mode` is that of lstat(). */
+bool doctor_examine_folder_kind(struct diagnosis *diagnosis, const char *path, mode_t mode);
+
 /*
  * The path in HEAPCTL_DIR of a process of that user, which sees it below `root` ("" for our own).
  * True when a finding says that no agent can have its folder there.

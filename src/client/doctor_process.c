@@ -229,7 +229,10 @@ static bool examine_socket_folder(struct diagnosis *diagnosis, const struct subj
 	if (doctor_examine_named_folder(diagnosis, root, folder, subject->process->effective_uid))
 		return true;
 	snprintf(seen, sizeof seen, "%s%s", root, folder);
-	if (lstat(seen, &status) == 0 && S_ISDIR(status.st_mode) &&
+	const bool is_there = lstat(seen, &status) == 0;
+	if (is_there && doctor_examine_folder_kind(diagnosis, folder, status.st_mode))
+		return true;
+	if (is_there &&
 		!private_folder_check(folder, &status, subject->process->effective_uid, &err)) {
 		diagnosis_add(diagnosis, FINDING_WRONG,
 			err.kind == ERROR_DENIED ? "folder-owner" : "folder-mode", err.hint,
@@ -434,6 +437,20 @@ static bool is_named(const struct process *process, const char *folder)
 	return strcmp(path, folder) == 0;
 }
 
+/* Of root, or of the user of this command, and not of the process. */
+static bool is_of_others(const struct process *process, const char *folder)
+{
+	const char *const ours = getenv("HEAPCTL_DIR");
+	char root[32], path[4200];
+
+	if (strstr(folder, "/run/heapctl") != NULL ||
+		strcmp(path_base_name(folder), "heapctl-0") == 0)
+		return process->effective_uid != 0;
+	snprintf(path, sizeof path, "%s%s", process_root(process, root), ours == NULL ? "" : ours);
+	return strcmp(path, folder) == 0 && process->effective_uid != geteuid() &&
+	       !is_named(process, folder);
+}
+
 /* The agent has chosen one already: of the others only the one that it was given counts. */
 static void examine_chosen_folder(
 	struct diagnosis *diagnosis, const struct process *process, const char *path)
@@ -448,6 +465,8 @@ void doctor_examine_surroundings(struct diagnosis *diagnosis, const struct proce
 {
 	struct string_pool folders;
 
+	if (process_is_kernel_thread(process))
+		return;
 	examine_files(diagnosis, process);
 	if (process->has_seccomp)
 		diagnosis_add(diagnosis, FINDING_NOTE, "sandbox", "",
@@ -462,8 +481,6 @@ void doctor_examine_surroundings(struct diagnosis *diagnosis, const struct proce
 	for (size_t i = 0; i < folders.count; i++) {
 		/* Only the default folders that agents of this user would use count. */
 		const char *const path = folders.strings[i];
-		const bool is_roots = strstr(path, "/run/heapctl") != NULL ||
-				      strstr(path, "/tmp/heapctl-0") != NULL;
 		/* An agent that answers has chosen its folder already. */
 		const bool is_unused = diagnosis_has(diagnosis, "agent-answers") &&
 				       !is_own_folder(path, process->effective_uid);
@@ -474,7 +491,7 @@ void doctor_examine_surroundings(struct diagnosis *diagnosis, const struct proce
 			continue;
 		if (is_unused)
 			examine_chosen_folder(diagnosis, process, path);
-		else if (!is_roots || process->effective_uid == 0)
+		else if (!is_of_others(process, path))
 			doctor_examine_folder(diagnosis, path, process->effective_uid);
 	}
 	string_pool_deinit(&folders);

@@ -11,7 +11,7 @@ import stat
 import subprocess
 import unittest
 
-from processes import (AGENT, HEAPCTL, LANDLOCK_MAKE_SOCK, LANDLOCK_READ_DIR, Case, agent_thread, handles_waking, jemalloc_path, landlock, need,
+from processes import (AGENT, HEAPCTL, LANDLOCK_MAKE_SOCK, LANDLOCK_READ_DIR, Case, agent_thread, handles_waking, jemalloc_path, landlock, need, need_namespace,
                        wait_until)
 
 
@@ -157,6 +157,9 @@ class Doctor(Case):
         self.assertEqual(list(self.examine(2, ok=False)), ["kernel-thread"])
         for verb in ("status", "dump", "record", "report", "attach"):
             self.assertIn("is a thread of the kernel", self.heapctl(verb, 2, code=1)[1])
+        need_namespace("--mount")
+        elsewhere = subprocess.run(["unshare", "--mount", HEAPCTL, "doctor", "--json", "2"], capture_output=True, text=True, timeout=60)
+        self.assertEqual([finding["code"] for finding in json.loads(elsewhere.stdout)["findings"]], ["kernel-thread"])
 
     def test_advice_for_a_stopped_process_has_one_order(self):
         pid = self.sleeper()
@@ -169,6 +172,18 @@ class Doctor(Case):
         self.assertEqual(found["cannot-attach"]["hint"], "")
         for verb in ("status", "dump", "record"):
             self.assertIn(f"has no agent ({advice})", self.heapctl(verb, pid, code=1)[1])
+
+    @unittest.skipIf(os.geteuid() != 0, "needs root")
+    def test_the_folders_of_root_are_not_those_of_another_user(self):
+        os.makedirs(self.agents, mode=0o700)
+        for folder in ("/tmp/heapctl-0", "/dev/shm/heapctl-0"):
+            if not os.path.exists(folder):
+                os.mkdir(folder, mode=0o700)
+                self.addCleanup(os.rmdir, folder)
+        process = self.start("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", need("sleep"), "1000", env={"HEAPCTL_DIR": ""})
+        wait_until(lambda: os.stat(f"/proc/{process.pid}").st_uid == 65534, "the other user")
+        found = self.examine(process.pid, ok=None)
+        self.assertNotIn("folder-owner", found)
 
     def test_a_folder_that_no_agent_uses_comes_first(self):
         os.makedirs(self.agents)
@@ -400,6 +415,16 @@ class Doctor(Case):
         found = self.examine(pid, ok=None)
         self.assertTrue("folder-removed" in found or "agent-answers" in found, found)
         self.assertNotIn("agent-elsewhere", found)
+
+    def test_a_folder_that_is_a_file(self):
+        for make in (lambda: pathlib.Path(self.agents).write_text(""), lambda: os.symlink("/nowhere", self.agents)):
+            make()
+            pid = self.sleeper({"LD_PRELOAD": f"{AGENT}:{jemalloc_path()}", "HEAPCTL_EXE": "sleep"})
+            wait_until(lambda: agent_thread(pid), "the agent")
+            found = self.examine(pid, ok=False)
+            self.assertIn("folder-kind", found)
+            self.assertNotIn("agent-silent", found)
+            os.unlink(self.agents)
 
     def test_a_disabled_agent_is_no_lost_socket(self):
         for variable, value in (("HEAPCTL_DISABLE", "1"), ("HEAPCTL_EXE", "redis-server")):
