@@ -210,17 +210,33 @@ void service_wake(const struct service *service)
 		send(service->wake[1].fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
+/*
+ * A client that finds no socket sends the signal: what was in the way may be gone. Not tried at
+ * intervals: a sandbox that the process has entered since may kill for the calls.
+ */
+static void listen_for_client(struct service *service)
+{
+	if (service->listen_again_ms != 0)
+		service->listen_again_ms = clock_monotonic_ms();
+	else if (service->with_socket && !listener_is_open(&service->listener))
+		service_listen_or_log(service);
+}
+
 static void drain_wake(struct service *service)
 {
-	struct signalfd_siginfo signals[4];
+	struct signalfd_siginfo request;
 	char bytes[16];
 
 	if (!descriptor_is_ours(&service->wake[0])) {
 		service_open_wake(service);
 		return;
 	}
-	while (service->wake_signal != 0 && read(service->wake[0].fd, signals, sizeof signals) > 0)
-		continue;
+	while (service->wake_signal != 0 &&
+		read(service->wake[0].fd, &request, sizeof request) > 0) {
+		/* Not the program's own, which ends the thread. */
+		if (request.ssi_code == SI_QUEUE)
+			listen_for_client(service);
+	}
 	while (recv(service->wake[0].fd, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
 		continue;
 }

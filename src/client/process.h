@@ -140,7 +140,8 @@ MUST_CHECK bool process_state_check(const struct process *process, struct error 
 /* Whether the process has ended for certain; false as well when that cannot be seen. */
 bool process_has_ended(const struct process *process);
 
-/* Whether a thread of an agent is there. */
+/* The thread of its agent; 0: there is none. */
+pid_t process_agent_thread(const struct process *process);
 bool process_has_agent_thread(const struct process *process);
 
 /* Findings that repeat while a process is silent. Starts as { 0 }. */

@@ -21,6 +21,7 @@ enum {
 };
 
 struct thread_state {
+	pid_t id;
 	char letter; /* of State: in status; 0: not known */
 	pid_t tracer;
 };
@@ -37,7 +38,8 @@ static bool read_state(pid_t pid, pid_t thread, struct thread_state *state, stru
 	if (!file_try_read(text, "/proc/%d/task/%d/status", (int)pid, (int)thread))
 		return false;
 	const char *const at = strstr(buffer_string(text), "\nState:");
-	*state = (struct thread_state){ .tracer = number_of(buffer_string(text), "\nTracerPid:") };
+	*state = (struct thread_state){ .id = thread,
+		.tracer = number_of(buffer_string(text), "\nTracerPid:") };
 	if (at != NULL)
 		state->letter = at[strlen("\nState:") + strspn(at + strlen("\nState:"), " \t")];
 	return true;
@@ -79,12 +81,17 @@ static bool read_agents_state(pid_t pid, struct thread_state *state, struct buff
 	return found;
 }
 
-bool process_has_agent_thread(const struct process *process)
+pid_t process_agent_thread(const struct process *process)
 {
 	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
-	struct thread_state ignored;
+	struct thread_state state;
 
-	return read_agents_state(process->pid, &ignored, &text);
+	return read_agents_state(process->pid, &state, &text) ? state.id : 0;
+}
+
+bool process_has_agent_thread(const struct process *process)
+{
+	return process_agent_thread(process) != 0;
 }
 
 /* The first line "N:CONTROLLERS:PATH" of /proc/PID/cgroup that begins with them, or NULL. */

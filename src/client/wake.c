@@ -315,6 +315,30 @@ static bool explain_full_queue(const struct process *process, struct error *err)
 		(int)process->pid);
 }
 
+/*
+ * Its thread could make no socket when it began, or has lost it: the reason may be gone. Best
+ * effort: an agent that does not read the signal is not found, as before. The value 0 starts no
+ * agent.
+ */
+static void ask_for_socket(const struct process *process, int pid_fd, struct wake *wake)
+{
+	CLEANUP(buffer_deinit) struct buffer status = BUFFER_OR_EXIT;
+	const pid_t thread = process_agent_thread(process);
+	int filters = 0;
+
+	if (wake->asked_for_socket || thread == 0 ||
+		clock_monotonic_ms() < wake->awake_since_ms + WAKE_ASK_MS ||
+		!handles_signal(process->pid, &filters) ||
+		!read_of(process->pid, thread, "status", &status))
+		return;
+	/* In a linked agent, which does not read them, signals would pile up. */
+	if (!set_has(buffer_string(&status), "SigBlk", wake_signal()) ||
+		set_has(buffer_string(&status), "SigPnd", wake_signal()))
+		return;
+	wake->asked_for_socket = true;
+	(void)send_signal(process->pid, pid_fd, thread, 0);
+}
+
 bool wake_request(const struct process *process, struct wake *wake, struct error *err)
 {
 	/* Opened before the check: from then on it cannot become another process. */
@@ -336,6 +360,7 @@ bool wake_request(const struct process *process, struct wake *wake, struct error
 	case WAKE_AWAKE:
 		if (wake->awake_since_ms == 0)
 			wake->awake_since_ms = clock_monotonic_ms();
+		ask_for_socket(process, fd, wake);
 		return true;
 	case WAKE_ASLEEP:
 		wake->awake_since_ms = 0;

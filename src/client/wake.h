@@ -66,6 +66,7 @@ struct wake {
 	bool all_block;		  /* no thread could take the signal */
 	int64_t blocked_since_ms; /* 0: at the last look one could */
 	int64_t awake_since_ms;	  /* 0: its thread was not there at the last look */
+	bool asked_for_socket;	  /* its thread was */
 };
 
 /*
@@ -76,13 +77,15 @@ MUST_CHECK bool wake_request(const struct process *process, struct wake *wake, s
 
 /*
  * How long to go on asking, how often, how long of one that blocks the signal, and of one whose
- * thread has no socket: it makes a lost one again within two seconds.
+ * thread has no socket: it makes a lost one again within two seconds. Its thread is asked for one
+ * after WAKE_ASK_MS: it may be making it.
  */
 enum {
 	WAKE_TIMEOUT_MS = 5000,
 	WAKE_INTERVAL_MS = 20,
 	WAKE_BLOCKED_MS = 1500,
 	WAKE_SOCKET_MS = 2500,
+	WAKE_ASK_MS = 300,
 };
 
 /*

@@ -312,6 +312,25 @@ class Removed:
 class RemovedPreloaded(Removed, HostCase):
     kind = "plain"
 
+    def test_a_folder_that_could_not_be_made_at_the_start_is_made_for_a_client(self):
+        """The agent does not try at intervals; a client that finds no socket has it try."""
+        parent = os.path.join(self.folder, "parent")
+        self.agents = self.environment["HEAPCTL_DIR"] = os.path.join(parent, "agents")
+        begun = time.monotonic()
+        server = self.host(self.kind)
+        wait_until(lambda: time.monotonic() - begun > 6, "the young process's looks")
+        self.assertIn(f"no folder {parent}", self.heapctl("doctor", server.pid, code=1)[0].replace("\n         ", " "))
+        os.mkdir(parent)
+        self.assertEqual(json.loads(self.heapctl("status", server.pid, "--json")[0])["pid"], server.pid)
+        # It loses the folder, and gets one that it may not use.
+        shutil.rmtree(self.agents)
+        os.mkdir(self.agents)
+        os.chmod(self.agents, 0o755)
+        self.assertIn("is open to other users", self.heapctl("doctor", server.pid, code=1)[0].replace("\n         ", " "))
+        os.chmod(self.agents, 0o700)
+        self.assertIn("the agent answers", self.heapctl("doctor", server.pid)[0])
+        self.assertEqual(server("pid"), str(server.pid))
+
 
 class RemovedLinked(Removed, HostCase):
     kind = "fake"
