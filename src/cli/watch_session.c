@@ -99,9 +99,12 @@ static void print_targets(const struct session *session, const char *before, con
 
 static bool attach(struct session *session, struct error *err)
 {
+	const char *const operand = session->options->operand;
+	const uid_t owner =
+		session->owner != USER_ANY ? session->owner : target_trusted_owner(operand);
 	struct target target;
 
-	if (!target_resolve_of(session->options->operand, session->owner, &target, err))
+	if (!target_resolve_of(operand, owner, &target, err))
 		return false;
 	/* A target that hangs does not hold up the end. */
 	target.cancel_fd = terminal_interrupt_fd();

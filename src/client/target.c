@@ -585,6 +585,24 @@ static bool resolve_name(const char *name, uid_t owner, struct target *target, s
 	return refuse_unmatched(search, err);
 }
 
+uid_t target_trusted_owner(const char *name)
+{
+	CLEANUP(free_cleanup) pid_t *pids = NULL;
+	const uid_t own = geteuid();
+	struct process process;
+	struct error ignored;
+	size_t count;
+
+	if (!process_list(&pids, &count, &ignored))
+		return USER_ANY;
+	for (size_t i = 0; i < count; i++) {
+		if (pids[i] != getpid() && process_read(pids[i], &process, &ignored) &&
+			process.uid == own && process_is_called(&process, name))
+			return own;
+	}
+	return USER_ANY;
+}
+
 static void set_gateway_names(struct target *target)
 {
 	const char *const name = strrchr(target->url.prefix, '/');

@@ -55,6 +55,12 @@ MUST_CHECK bool target_resolve(const char *text, struct target *target, struct e
 MUST_CHECK bool target_resolve_of(
 	const char *text, uid_t owner, struct target *target, struct error *err);
 
+/*
+ * The caller's own user where a process of that user is called so, whether it can be reached or
+ * not: what follows a name from now on must not begin with another user's process. Else USER_ANY.
+ */
+uid_t target_trusted_owner(const char *name);
+
 /* The agent of a process that is known by its pid. Lets one on demand sleep. */
 MUST_CHECK bool target_of_process(pid_t pid, struct target *target, struct error *err);
 

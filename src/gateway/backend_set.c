@@ -267,6 +267,8 @@ static void gather_name(struct backend_set *set, const char *text, struct found_
 		pthread_mutex_lock(&set->mutex);
 		(void)name_registry_find(&set->owners, name, &owner);
 		pthread_mutex_unlock(&set->mutex);
+		if (owner == USER_ANY)
+			owner = target_trusted_owner(name);
 	}
 	if (target_resolve_of(name, owner, &target, &err)) {
 		(void)claim(set, name, target.owner);

@@ -5,6 +5,7 @@ import pathlib
 import re
 import resource
 import select
+import shutil
 import socket
 import subprocess
 import unittest
@@ -95,6 +96,23 @@ class Names(HostileGatewayCase):
         self.expect(self.get(f"/targets/{stranger.pid}/v1/status"), 404)
         listed = [target["pid"] for target in self.get("/targets").json["targets"]]
         self.assertEqual(listed, [server.pid])
+
+    def test_a_name_is_not_anothers_while_a_process_of_its_own_user_has_it(self):
+        """Which may have no agent that can be reached."""
+        program = shutil.copy(os.path.realpath("/bin/sleep"), os.path.join(self.folder, NAME))
+        own = self.start(program, "1000")
+        stranger = self.start_hostile(NAME, "honest", STRANGER)
+        self.serve(NAME)
+        wait_until(lambda: f"[{own.pid}]" in self.get("/targets").text, "the process to be seen")
+        self.assertNotEqual(self.get(f"/targets/{NAME}/v1/status").status, 200)
+        keep = os.path.join(self.folder, "captures")
+        with open(os.path.join(self.folder, "watch.log"), "w+", encoding="utf-8") as log:
+            self.start(HEAPCTL, "watch", NAME, "--when", "every=1s", "--interval", "50ms", "--keep", keep, stderr=log, stdout=subprocess.DEVNULL)
+            said = wait_until(lambda: pathlib.Path(log.name).read_text(), "the watch to say what it has found")
+        self.assertIn(f"[{own.pid}]", said)
+        self.assertEqual(list(pathlib.Path(keep).glob("*.heap")), [])
+        self.end_now(own)
+        wait_until(lambda: self.get(f"/targets/{NAME}/v1/status").status == 200, "the name to be another's")
 
     def test_root_and_users_of_the_system_come_first(self):
         self.start_hostile(NAME, "honest", STRANGER)
