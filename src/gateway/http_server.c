@@ -419,6 +419,7 @@ struct head {
 };
 
 /* Fields that decide what a request may do: another parser may use the other one of two. */
+enum { SEEN_HOST = 1 << 0 };
 static const char *const single[] = { "Host", "Origin", "Referer", "Sec-Fetch-Site",
 	"Sec-Fetch-Mode", "Authorization", NULL };
 
@@ -469,9 +470,28 @@ static enum MHD_Result check_field(void *context, enum MHD_ValueKind kind, const
 	return MHD_YES;
 }
 
+/* RFC 9112, 3.2: a request without Host is answered with 400, but for those of HTTP/1.0. */
+static bool misses_host(const struct head *head, const char *version)
+{
+	return (head->seen & SEEN_HOST) == 0 && strcmp(version, "HTTP/1.0") != 0;
+}
+
+static void explain_head(const struct head *head, const char *version, struct error *err)
+{
+	if (misses_host(head, version)) {
+		error_set(err, ERROR_USAGE, "the request has no Host");
+		error_hint(err, "every request of HTTP/1.1 needs one: send Host: localhost");
+		return;
+	}
+	error_set(err, ERROR_USAGE, "ambiguous request headers");
+	error_hint(err,
+		"send Host, Origin, Referer and Authorization once at most, one Content-Length or "
+		"Transfer-Encoding: chunked, no blank before a ':', no bare CR and no NUL");
+}
+
 /* Refuses some requests before their body is read. */
 static enum MHD_Result check_head(const struct http_server *server,
-	struct MHD_Connection *connection, struct exchange *exchange)
+	struct MHD_Connection *connection, const char *version, struct exchange *exchange)
 {
 	struct head head = { 0 };
 	struct error err = { 0 };
@@ -479,7 +499,8 @@ static enum MHD_Result check_head(const struct http_server *server,
 
 	MHD_get_connection_values_n(connection, MHD_HEADER_KIND, check_field, &head);
 	const bool is_clear = !head.has_odd_field && !head.has_repeated_field &&
-			      head.framings <= 1 && !head.has_unknown_coding;
+			      head.framings <= 1 && !head.has_unknown_coding &&
+			      !misses_host(&head, version);
 	/*
 	 * The library cuts a value at a NUL, so a proxy may still see another end of the body.
 	 * Closing the connection keeps the rest from being read as a request.
@@ -491,11 +512,7 @@ static enum MHD_Result check_head(const struct http_server *server,
 	if (is_clear) {
 		reply_text(&reply, 413, "the request's body is too large\n");
 	} else {
-		error_set(&err, ERROR_USAGE, "ambiguous request headers");
-		error_hint(&err,
-			"send Host, Origin, Referer and Authorization once at most, one "
-			"Content-Length or Transfer-Encoding: chunked, no blank before a ':', no "
-			"bare CR and no NUL");
+		explain_head(&head, version, &err);
 		reply_error(&reply, &err);
 	}
 	/* The rest may be the body to another parser. */
@@ -512,14 +529,13 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
 	struct exchange *const exchange = *state;
 
 	(void)url;
-	(void)version;
 	if (exchange == NULL)
 		return MHD_NO;
 	if (!exchange->has_begun) {
 		exchange->has_begun = true;
 		exchange->body_limit =
 			router_body_limit(server->gateway->routes, method, exchange->target);
-		return check_head(server, connection, exchange);
+		return check_head(server, connection, version, exchange);
 	}
 	if (*size > 0)
 		return take_body(exchange, data, size);

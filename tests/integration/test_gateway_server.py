@@ -722,6 +722,14 @@ class Trouble(GatewayCase):
                            b"Content-Type: application/x-www-form-urlencoded\r\n\r\n4\r\ndura\r\n7\r\ntion=so\r\n0\r\n\r\n")
         self.assertIn(b"'so' is not a duration", chunked)
 
+    def test_a_request_without_host_is_refused_but_for_the_old_version(self):
+        self.start_gateway("1")
+        answer = self.raw(b"GET /openapi.json HTTP/1.1\r\nConnection: close\r\n\r\n")
+        self.assertTrue(answer.startswith(b"HTTP/1.1 400 "), answer[:200])
+        self.assertIn(b"the request has no Host", answer)
+        answer = self.raw(b"GET /openapi.json HTTP/1.0\r\n\r\n")
+        self.assertRegex(answer, rb"^HTTP/1\.[01] 200 ")
+
     def test_queries_of_many_parameters_are_answered(self):
         self.start_gateway("1")
         for count in (500, 5000):
