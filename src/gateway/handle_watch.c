@@ -91,6 +91,11 @@ static void put_conditions(struct json_writer *json, const struct watch_report *
 		json_object_begin(json);
 		json_member_string(json, "when", settings->rules[i].text);
 		json_member_bool(json, "armed", report->armed[i]);
+		json_key(json, "problem");
+		if (report->rule_problems[i][0] == '\0')
+			json_put_null(json);
+		else
+			json_put_string(json, report->rule_problems[i]);
 		json_object_end(json);
 	}
 	json_array_end(json);

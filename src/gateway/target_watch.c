@@ -14,7 +14,6 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 #include "gateway/interval_recorder.h"
-#include "watch/watcher.h"
 
 enum { STACK_BYTES = 1024 * 1024, RETRY_MS = 10 * 1000, LINE_BYTES = 1000 };
 
@@ -155,10 +154,13 @@ static bool keep(void *context, struct watcher_capture *capture, struct error *e
 }
 
 /* Under the mutex, with whatever else of the report changes at that moment. */
-static void report_armed(struct target_watch *watch)
+static void report_rules(struct target_watch *watch)
 {
-	for (size_t i = 0; i < TRIGGER_RULES_MAX; i++)
+	for (size_t i = 0; i < TRIGGER_RULES_MAX; i++) {
 		watch->report.armed[i] = watcher_is_armed(watch->watcher, i);
+		snprintf(watch->report.rule_problems[i], WATCHER_RULE_PROBLEM_BYTES, "%s",
+			watcher_rule_problem(watch->watcher, i));
+	}
 }
 
 static void captured(void *context, const struct watcher_capture *capture)
@@ -173,7 +175,7 @@ static void captured(void *context, const struct watcher_capture *capture)
 	report->bytes = capture->bytes;
 	snprintf(report->reason, sizeof report->reason, "%s", capture->reason);
 	snprintf(report->path, sizeof report->path, "%s", capture->path);
-	report_armed(watch);
+	report_rules(watch);
 	pthread_mutex_unlock(&watch->mutex);
 	snprintf(line, sizeof line, "%s: captured into %s", capture->reason, capture->path);
 	log_line(watch, line, "");
@@ -203,7 +205,7 @@ static void set_state(
 	watch->report.state = state;
 	watch->report.pid = pid;
 	watch->report.problem = problem == NULL ? (struct error){ 0 } : *problem;
-	report_armed(watch);
+	report_rules(watch);
 	pthread_mutex_unlock(&watch->mutex);
 }
 
@@ -296,7 +298,7 @@ static void change(struct target_watch *watch, const struct watch_section *secti
 	watcher_change(watch->watcher, &section->settings);
 	pthread_mutex_lock(&watch->mutex);
 	watch->report.section = *section;
-	report_armed(watch);
+	report_rules(watch);
 	pthread_mutex_unlock(&watch->mutex);
 	/*
 	 * Files that jemalloc wrote when the target ended are still collected. An error is reported
@@ -348,7 +350,7 @@ static void poll_once(struct target_watch *watch)
 		log_line(watch, line, "");
 	}
 	pthread_mutex_lock(&watch->mutex);
-	report_armed(watch);
+	report_rules(watch);
 	pthread_mutex_unlock(&watch->mutex);
 }
 
@@ -402,7 +404,7 @@ bool target_watch_start(struct gateway *gateway, struct watch_folders *folders,
 	snprintf(watch->report.name, sizeof watch->report.name, "%s", name);
 	pthread_mutex_init(&watch->mutex, NULL);
 	watch->watcher = watcher_new(&section->settings, &host);
-	report_armed(watch);
+	report_rules(watch);
 	if (!start_work(watch, err)) {
 		target_watch_free(watch);
 		return false;

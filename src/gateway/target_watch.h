@@ -18,6 +18,7 @@
 #include "gateway/gateway.h"
 #include "store/store.h"
 #include "watch/settings.h"
+#include "watch/watcher.h"
 
 /*
  * The folders that the gateway's watches keep their captures in: several watches may share one, and
@@ -46,6 +47,7 @@ struct watch_report {
 	enum watch_state state;
 	struct error problem;
 	bool armed[TRIGGER_RULES_MAX];
+	char rule_problems[TRIGGER_RULES_MAX][WATCHER_RULE_PROBLEM_BYTES];
 	uint64_t captures, failures;
 	int64_t captured_ms; /* since 1970; 0: never */
 	char reason[CONDITION_TEXT_BYTES];

@@ -37,8 +37,10 @@ struct watcher {
 	struct dump_collector *dump_collector; /* NULL for none; the same for the command */
 	struct command *command;
 	char dump_collector_problem[240]; /* the last one reported; "" for none */
-	bool has_noted_room;		  /* that there is none for captures */
-	size_t dropped;			  /* not reported yet */
+	/* Why a rule can never be true for the target; "" where it can. */
+	char rule_problems[TRIGGER_RULES_MAX][WATCHER_RULE_PROBLEM_BYTES];
+	bool has_noted_room; /* that there is none for captures */
+	size_t dropped;	     /* not reported yet */
 	int64_t dropped_reported_ms;
 	bool is_attached;
 };
@@ -101,6 +103,13 @@ const struct target *watcher_target(const struct watcher *watcher)
 	return &watcher->observer.target;
 }
 
+const char *watcher_rule_problem(const struct watcher *watcher, size_t rule)
+{
+	return watcher->is_attached && rule < watcher->settings.rule_count
+		       ? watcher->rule_problems[rule]
+		       : "";
+}
+
 bool watcher_is_armed(const struct watcher *watcher, size_t rule)
 {
 	return trigger_is_armed(watcher->trigger, rule);
@@ -159,25 +168,29 @@ static bool prepare_sampling(const struct watcher *watcher, const struct target 
  * A condition that can never be observed for this target, such as a limit that its control group
  * does not have, is only noted. False when no other is left.
  */
-static bool check_rules(
-	const struct watcher *watcher, const struct observer *observer, struct error *err)
+static bool check_rules(struct watcher *watcher, const struct observer *observer, struct error *err)
 {
 	const size_t count = watcher->settings.rule_count;
 	char line[LINE_BYTES];
 	size_t seen = 0;
 	struct error why = { 0 };
 
-	for (size_t i = 0; i < count; i++)
-		seen += observer_check_rule(observer, &watcher->settings.rules[i], &why);
+	for (size_t i = 0; i < count; i++) {
+		const bool is_seen =
+			observer_check_rule(observer, &watcher->settings.rules[i], &why);
+		seen += is_seen;
+		snprintf(watcher->rule_problems[i], WATCHER_RULE_PROBLEM_BYTES, "%s",
+			is_seen ? "" : why.message);
+	}
 	if (seen == 0 && count > 0 && watcher->settings.adopt[0] == '\0') {
 		*err = why;
 		return false;
 	}
-	for (size_t i = 0; i < count && seen < count; i++) {
-		if (observer_check_rule(observer, &watcher->settings.rules[i], &why))
+	for (size_t i = 0; i < count; i++) {
+		if (watcher->rule_problems[i][0] == '\0')
 			continue;
-		snprintf(line, sizeof line, "`%s` is never true here: %.240s",
-			watcher->settings.rules[i].text, why.message);
+		snprintf(line, sizeof line, "`%s` is never true here: %s",
+			watcher->settings.rules[i].text, watcher->rule_problems[i]);
 		note(watcher, line);
 	}
 	return true;

@@ -87,5 +87,9 @@ void watcher_wait(struct watcher *watcher, int other);
 /* Starts the next pending command and collects one that ended; whether any are left. */
 bool watcher_poll_command(struct watcher *watcher);
 
+/* Why the rule of that number can never be true for the target; "" where it can. */
+enum { WATCHER_RULE_PROBLEM_BYTES = 240 };
+const char *watcher_rule_problem(const struct watcher *watcher, size_t rule);
+
 /* Whether the rule of that number may fire; not while its level has yet to fall. */
 bool watcher_is_armed(const struct watcher *watcher, size_t rule);

@@ -95,6 +95,10 @@ class Document(WatchFileCase):
         limits = pathlib.Path("/proc/self/cgroup").read_text()
         self.serve(f"[{FILED}]\nwhen = cgroup>85%\nwhen = every=1s\nkeep = {self.keep}/a/b\n")
         wait_until(lambda: self.captures(f"{self.keep}/a/b"), f"a capture ({limits})")
+        problems = {condition["when"]: condition["problem"] for condition in self.watch(FILED)["conditions"]}
+        self.assertIsNone(problems["every=1s"])
+        # This machine's limits decide whether the other one can be seen; the log and the answer agree.
+        self.assertEqual("`cgroup>85%` is never true here" in self.said(), problems["cgroup>85%"] is not None, problems)
 
 
 class Captures(WatchFileCase):
@@ -110,13 +114,13 @@ class Captures(WatchFileCase):
                    f"keep-free = 0\nthen = python3 -E {script} 'two words' $HOME ;x\n")
         state = self.wait_for_watch(FILED, lambda w: w["state"] == "watching", "the watch")
         self.assertEqual((state["pid"], state["captures"], state["last_capture"]), (server.pid, 0, None))
-        self.assertEqual(state["conditions"], [{"when": "rss>64MiB", "armed": True}])
+        self.assertEqual(state["conditions"], [{"when": "rss>64MiB", "armed": True, "problem": None}])
         self.assertEqual((state["section"], state["line"], state["keep"], state["has_command"]), (FILED, 2, self.keep, True))
         self.assertEqual(self.metric("heapctl_watch_captures_total", name=FILED, section=FILED), 0)
         self.assertEqual(self.metric("heapctl_watch_up", name=FILED, section=FILED), 1)
         self.load_redis(port, keys=60000, size=1000)
         state = self.wait_for_watch(FILED, lambda w: w["captures"] == 1, "a capture")
-        self.assertEqual(state["conditions"], [{"when": "rss>64MiB", "armed": False}])
+        self.assertEqual(state["conditions"], [{"when": "rss>64MiB", "armed": False, "problem": None}])
         name, = self.captures()
         self.assertEqual(state["last_capture"]["file"], os.path.join(self.keep, name))
         self.assertEqual(state["last_capture"]["reason"], "rss>64MiB")

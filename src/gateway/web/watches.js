@@ -41,8 +41,9 @@ function stateLine({ state, pid, problem }) {
   }
 }
 
-function conditionItem({ when, armed }) {
+function conditionItem({ when, armed, problem }) {
   return el('li', `${sentence(conditionText(when))} `, el('code', when),
+    problem ? el('p.warning', `This never happens here: ${problem}`) : null,
     armed ? null : el('p.hint', 'It has fired, and applies again once the figure has fallen 5% below the threshold.'));
 }
 
