@@ -262,7 +262,12 @@ static bool take_setting(struct watch_file *file, char *line, char *sign, struct
 	if (check_absolute(word, value, err) &&
 		watch_settings_take(&section->settings, word, value, err))
 		return true;
-	return find(word) >= 0 ? error_prefix(err, "%s", word) : false;
+	if (find(word) >= 0)
+		return error_prefix(err, "%s", word);
+	/* Words of a section alone. */
+	const size_t size = strlen(err->hint);
+	snprintf(err->hint + size, sizeof err->hint - size, ", user, program");
+	return false;
 }
 
 static bool take_line(struct watch_file *file, char *line, unsigned number, struct error *err)

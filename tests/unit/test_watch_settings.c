@@ -105,6 +105,17 @@ static void errors_name_the_line(void **state)
 	}
 }
 
+static void the_words_of_a_section_are_all_listed(void **state)
+{
+	(void)state;
+	CLEANUP(watch_file_deinit) struct watch_file file = { 0 };
+	struct error err = { 0 };
+
+	assert_false(parse("[x]\nwhn = peak\n", false, &file, &err));
+	assert_contains(err.hint, "use one of when, activate, ");
+	assert_contains(err.hint, ", user, program");
+}
+
 static void a_history_takes_what_has_no_folder(void **state)
 {
 	(void)state;
@@ -161,6 +172,7 @@ static void a_file_that_others_may_change_is_refused(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(sections_have_the_words_of_the_options),
 	cmocka_unit_test(errors_name_the_line),
+	cmocka_unit_test(the_words_of_a_section_are_all_listed),
 	cmocka_unit_test(a_history_takes_what_has_no_folder),
 	cmocka_unit_test(what_is_no_text_is_refused),
 	cmocka_unit_test(a_file_that_others_may_change_is_refused),
