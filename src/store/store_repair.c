@@ -155,7 +155,7 @@ static bool list_file(struct store *store, const char *name, const json_t *list,
 }
 
 /* Removes rows whose file is gone: retention was interrupted, or it was removed by hand. */
-static bool remove_rows(struct store *store, struct error *err)
+static bool remove_lost_rows(struct store *store, struct error *err)
 {
 	CLEANUP(statement_cleanup) sqlite3_stmt *rows = NULL;
 	CLEANUP(statement_cleanup) sqlite3_stmt *removal = NULL;
@@ -176,6 +176,18 @@ static bool remove_rows(struct store *store, struct error *err)
 		(void)sqlite3_step(removal);
 	}
 	return step == SQLITE_DONE || store_fail(store, err);
+}
+
+/* In one transaction, too: there may be tens of thousands, and the gateway serves after it. */
+static bool remove_rows(struct store *store, struct error *err)
+{
+	if (!store_execute(store, "BEGIN", err))
+		return false;
+	const bool ok = remove_lost_rows(store, err);
+	/* On a full disk they stay. */
+	if (!ok || sqlite3_exec(store->index, "COMMIT", NULL, NULL, NULL) != SQLITE_OK)
+		(void)sqlite3_exec(store->index, "ROLLBACK", NULL, NULL, NULL);
+	return ok;
 }
 
 /* Names are in the order of keeping, unless the clock was set. */

@@ -158,6 +158,33 @@ static void a_snapshot_is_found_by_name_pid_and_time(void **state)
 	assert_int_equal(err.kind, ERROR_NOT_FOUND);
 }
 
+/* Their rows are removed in one transaction: each one writes some pages to the disk. */
+static void the_rows_of_many_lost_files_are_removed_at_once(void **state)
+{
+	struct scene *const scene = *state;
+	enum { LOST = 100 };
+	int written = 0, highest = 0;
+
+	open_with(scene, DAY_MS, UINT64_MAX);
+	for (int i = 0; i <= LOST; i++)
+		add(scene, "one", START_MS + i);
+	store_close(scene->store);
+	scene->store = NULL;
+	CLEANUP(free_cleanup) char *newest = xasprintf("%" PRId64 "-", START_MS + LOST);
+	DIR *const folder = opendir(scene->folder);
+	for (const struct dirent *entry; (entry = readdir(folder)) != NULL;)
+		if (strstr(entry->d_name, ".heap.zst") != NULL &&
+			strncmp(entry->d_name, newest, strlen(newest)) != 0)
+			assert_int_equal(unlinkat(dirfd(folder), entry->d_name, 0), 0);
+	closedir(folder);
+	open_with(scene, DAY_MS, UINT64_MAX);
+	assert_int_equal(count(scene, "one"), 1);
+	assert_int_equal(sqlite3_db_status(scene->store->index, SQLITE_DBSTATUS_CACHE_WRITE,
+				 &written, &highest, 0),
+		SQLITE_OK);
+	assert_in_range(written, 0, LOST);
+}
+
 static void old_snapshots_expire(void **state)
 {
 	struct scene *const scene = *state;
@@ -866,6 +893,7 @@ static void what_is_kept_is_for_its_owner_alone(void **state)
 static const struct CMUnitTest tests[] = {
 	STORE_TEST(a_snapshot_is_found_by_name_pid_and_time),
 	STORE_TEST(old_snapshots_expire),
+	STORE_TEST(the_rows_of_many_lost_files_are_removed_at_once),
 	STORE_TEST(a_clock_that_jumps_ahead_costs_nothing),
 	STORE_TEST(a_clock_that_is_wrong_after_a_boot_costs_half_at_most),
 	STORE_TEST(snapshots_from_before_days_without_power_expire),
