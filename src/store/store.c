@@ -302,6 +302,8 @@ static void clean_name(char *name)
 	}
 }
 
+enum { NAMES_TRIED = 1000 };
+
 static void make_name(const struct store *store, struct snapshot *snapshot)
 {
 	const time_t now = (time_t)(clock_realtime_ms() / 1000);
@@ -321,14 +323,27 @@ static void make_name(const struct store *store, struct snapshot *snapshot)
 	clean_name(name);
 }
 
-/* With the mutex held, as are the functions below. */
+static bool has_file(const struct store *store, const char *name)
+{
+	return faccessat(store->fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/*
+ * With the mutex held, as are the functions below. In a history the name has the time: of two
+ * snapshots of a process in one millisecond, a watch's and the interval's, the second one is of the
+ * next.
+ */
 static bool name_next(struct store *store, struct snapshot *snapshot, struct error *err)
 {
 	if (!open_again(store, err))
 		return false;
 	snapshot->id = ++store->last_id;
 	make_name(store, snapshot);
-	if (faccessat(store->fd, snapshot->file, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+	for (int i = 0; i < NAMES_TRIED && has_file(store, snapshot->file); i++) {
+		snapshot->time_ms += !store->format->has_list;
+		make_name(store, snapshot);
+	}
+	if (has_file(store, snapshot->file))
 		return error_set(err, ERROR_STATE, "%s has this snapshot already", store->path);
 	return true;
 }

@@ -185,6 +185,24 @@ static void the_rows_of_many_lost_files_are_removed_at_once(void **state)
 	assert_in_range(written, 0, LOST);
 }
 
+/* The interval's and a watch's. */
+static void two_snapshots_of_a_process_in_one_millisecond_are_both_kept(void **state)
+{
+	struct scene *const scene = *state;
+	struct snapshot snapshot;
+	struct error err = { 0 };
+
+	open_with(scene, DAY_MS, UINT64_MAX);
+	const int64_t first = add(scene, "one", START_MS);
+	const int64_t second = add(scene, "one", START_MS);
+	assert_int_not_equal(first, second);
+	assert_int_equal(count(scene, "one"), 2);
+	CLEANUP(fd_cleanup) int profile = -1;
+	assert_true(get(scene, "one", START_MS + 1, &snapshot, &profile, &err));
+	assert_int_equal(snapshot.id, second);
+	assert_int_equal(snapshot.time_ms, START_MS + 1);
+}
+
 static void old_snapshots_expire(void **state)
 {
 	struct scene *const scene = *state;
@@ -454,19 +472,6 @@ static void bytes_are_bounded_but_the_newest_stays(void **state)
 	assert_int_equal(count(scene, "one"), 1);
 	assert_true(get(scene, "one", 0, &snapshot, &profile, &err));
 	assert_int_equal(snapshot.id, last);
-}
-
-static void the_same_snapshot_is_not_kept_twice(void **state)
-{
-	struct scene *const scene = *state;
-	struct snapshot snapshot = { .time_ms = START_MS, .target = "one", .pid = 4711 };
-	struct error err = { 0 };
-
-	open_with(scene, DAY_MS, UINT64_MAX);
-	add(scene, "one", START_MS);
-	assert_false(store_add(scene->store, &snapshot, "x", 1, &err));
-	assert_int_equal(err.kind, ERROR_STATE);
-	assert_int_equal(count(scene, "one"), 1);
 }
 
 static void names_cannot_leave_the_folder(void **state)
@@ -893,6 +898,7 @@ static void what_is_kept_is_for_its_owner_alone(void **state)
 static const struct CMUnitTest tests[] = {
 	STORE_TEST(a_snapshot_is_found_by_name_pid_and_time),
 	STORE_TEST(old_snapshots_expire),
+	STORE_TEST(two_snapshots_of_a_process_in_one_millisecond_are_both_kept),
 	STORE_TEST(the_rows_of_many_lost_files_are_removed_at_once),
 	STORE_TEST(a_clock_that_jumps_ahead_costs_nothing),
 	STORE_TEST(a_clock_that_is_wrong_after_a_boot_costs_half_at_most),
@@ -906,7 +912,6 @@ static const struct CMUnitTest tests[] = {
 	STORE_TEST(the_last_snapshot_of_each_target_outlives_a_limit_of_bytes),
 	STORE_TEST(the_last_snapshot_of_another_target_is_removed_when_no_other_can_be),
 	STORE_TEST(what_is_kept_is_for_its_owner_alone),
-	STORE_TEST(the_same_snapshot_is_not_kept_twice),
 	STORE_TEST(names_cannot_leave_the_folder),
 	STORE_TEST(figures_that_are_not_known_are_null),
 	STORE_TEST(processes_of_one_name_are_distinguished),
