@@ -9,6 +9,7 @@
  */
 #include "profile/readers.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/xalloc.h"
@@ -118,6 +119,11 @@ static void read_line(
 		in->position = (const unsigned char *)line->text;
 		cursor_fail(in, line->is_whole ? "a stack and its value were expected"
 					       : "it ends in the middle of a stack: truncated");
+		return;
+	}
+	if (fabs(parsed.value) >= PROFILE_COUNT_LIMIT) {
+		in->position = (const unsigned char *)line->text;
+		cursor_fail(in, PROFILE_COUNT_PROBLEM);
 		return;
 	}
 	sample.stack = add_stack(reader, &parsed);

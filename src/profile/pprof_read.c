@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/pprof.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -473,6 +474,8 @@ static void set_value(struct pprof_reader *reader, struct cursor *in, struct pro
 	} else if (reader->columns[column].is_used) {
 		const struct pprof_meaning *const meaning = &reader->columns[column].meaning;
 		sample->counters[meaning->counter] = (double)(int64_t)value * meaning->scale;
+		if (fabs(sample->counters[meaning->counter]) >= PROFILE_COUNT_LIMIT)
+			cursor_fail(in, PROFILE_COUNT_PROBLEM);
 	}
 }
 

@@ -57,6 +57,13 @@ enum profile_kind {
 
 #define PROFILE_NONE UINT32_MAX
 
+/*
+ * No process counts as much: a counter that fell below 0, in a profile that was changed or damaged,
+ * has 64 bits.
+ */
+#define PROFILE_COUNT_LIMIT 0x1p63
+#define PROFILE_COUNT_PROBLEM "a count that no process reaches: damaged"
+
 /* Of what a sample counts as allocated, what was freed soon: heapctl's sampler says how soon. */
 struct profile_temporary {
 	size_t sample; /* in profile.samples */

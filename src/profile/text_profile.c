@@ -245,14 +245,13 @@ bool text_profile_expect(struct text_profile *text, char c, const char *problem)
 }
 
 /* "28: 1500", a number of objects and their bytes */
-/* A counter that fell below 0, in a profile that was changed or damaged, has 64 bits. */
 static double read_count(struct cursor *in)
 {
-	const uint64_t count = text_decimal(in);
+	const double count = (double)text_decimal(in);
 
-	if (count > INT64_MAX)
-		cursor_fail(in, "a count that no process reaches: damaged");
-	return (double)count;
+	if (count >= PROFILE_COUNT_LIMIT)
+		cursor_fail(in, PROFILE_COUNT_PROBLEM);
+	return count;
 }
 
 static bool read_pair(struct cursor *in, double *objects, double *bytes)
