@@ -56,13 +56,20 @@ static bool open_contents(struct dwarf_splits *splits, struct dwarf_split_file *
 	return false;
 }
 
+enum { OPEN_WORK = 1000 }; /* of opening a file */
+
 /* The file at a path, opened once. Called with the lock. */
 static struct dwarf_split_file *open_file(struct dwarf_splits *splits, const char *path)
 {
+	/* The path is compared with those of all files that were opened before. */
+	if (!work_budget_spend(&splits->search->budget, splits->file_count))
+		return NULL;
 	for (size_t i = 0; i < splits->file_count; i++)
 		if (strcmp(splits->files[i]->path, path) == 0)
 			return splits->files[i]->is_open ? splits->files[i] : NULL;
 
+	if (!work_budget_spend(&splits->search->budget, OPEN_WORK))
+		return NULL;
 	struct dwarf_split_file *const file = xcalloc(1, sizeof *file);
 	file->path = xstrdup(path);
 	file->is_open = open_contents(splits, file);

@@ -21,6 +21,8 @@ static const uint64_t BIG_PAGE_BYTES = (uint64_t)2 << 20;
 static const uint64_t MIN_BYTES_FOR_BIG_PAGES = (uint64_t)512 << 10;
 static const size_t MAX_XZ_BYTES = (size_t)1 << 30;
 static const uint64_t XZ_MEMORY_BYTES = (uint64_t)256 << 20;
+/* The kernel runs no program with more, and each address is compared with all of them. */
+static const size_t MAX_PROGRAM_HEADERS = 65536 / sizeof(Elf64_Phdr);
 
 struct elf_bytes elf_text_table(const void *data, size_t size)
 {
@@ -215,6 +217,11 @@ static bool read_segments(struct elf_image *image, const Elf64_Ehdr *header, str
 {
 	if (header->e_phnum == 0)
 		return true;
+	if (header->e_phnum > MAX_PROGRAM_HEADERS)
+		return error_set(err, ERROR_INPUT,
+			"%s: has %u program headers, at most %zu are possible: damaged or "
+			"malicious",
+			image->path, header->e_phnum, MAX_PROGRAM_HEADERS);
 	CLEANUP(free_cleanup)
 	Elf64_Phdr *headers =
 		copy_table(image, header->e_phoff, header->e_phnum, sizeof(Elf64_Phdr));
@@ -285,10 +292,18 @@ static void write_hex(const unsigned char *data, size_t size, char text[ELF_BUIL
 	text[2 * size] = '\0';
 }
 
-static bool find_build_id_in(struct elf_image *image, uint64_t offset, uint64_t size)
+/*
+ * `left` counts down the bytes that may be read: many headers may claim the same notes, and all of
+ * them together are no longer than the file.
+ */
+static bool find_build_id_in(
+	struct elf_image *image, uint64_t offset, uint64_t size, uint64_t *left)
 {
 	struct cursor notes = cursor_over(image->data + offset, size);
 
+	if (size > *left)
+		return false;
+	*left -= size;
 	while (cursor_left(&notes) >= 12) {
 		const uint32_t name_size = cursor_u32(&notes);
 		const uint32_t value_size = cursor_u32(&notes);
@@ -330,12 +345,15 @@ static const char *read_supplement(const struct elf_image *image, bool is_supple
 
 static void identify(struct elf_image *image, const Elf64_Ehdr *header)
 {
+	uint64_t left = image->size;
+
 	for (size_t i = 0; i < image->section_count; i++) {
 		const struct elf_section *const section = &image->sections[i];
 		if (section->type == SHT_NOTE &&
-			find_build_id_in(image, section->offset, section->size))
+			find_build_id_in(image, section->offset, section->size, &left))
 			return;
 	}
+	left = image->size;
 	for (size_t i = 0; i < header->e_phnum; i++) {
 		Elf64_Phdr note;
 		uint64_t at = 0;
@@ -345,7 +363,7 @@ static void identify(struct elf_image *image, const Elf64_Ehdr *header)
 		memcpy(&note, image->data + at, sizeof note);
 		if (note.p_type == PT_NOTE && note.p_offset <= image->size &&
 			note.p_filesz <= image->size - note.p_offset &&
-			find_build_id_in(image, note.p_offset, note.p_filesz))
+			find_build_id_in(image, note.p_offset, note.p_filesz, &left))
 			return;
 	}
 	/* A supplementary file has a checksum in place of a build-id. */

@@ -46,6 +46,7 @@ void module_free(struct symbol_module *module)
 	for (size_t i = 0; i < module->text_count; i++)
 		free(module->texts[i]);
 	free(module->texts);
+	free(module->bases);
 	free(module->queries);
 	free(module);
 }
@@ -85,19 +86,30 @@ static const struct symbol_mapping *mapping_at(const struct symbol_module *modul
 	return &module->mappings[count - 1];
 }
 
+void mapping_runs_find(
+	const struct symbol_mapping *mappings, size_t mapping_count, uint64_t *run_limits)
+{
+	for (size_t i = mapping_count; i-- > 0;) {
+		const uint64_t limit = mappings[i].limit;
+		const size_t next = search_count_up_to(mappings, mapping_count, sizeof *mappings,
+			offsetof(struct symbol_mapping, start), limit);
+		run_limits[i] = next > i + 1 && mappings[next - 1].limit > limit
+					? run_limits[next - 1]
+					: limit;
+	}
+}
+
 /*
  * Whether something is mapped everywhere in [start, limit). The rest of a segment may have been
  * replaced by other memory (huge pages), but the loader leaves no hole in it.
  */
 static bool is_covered(const struct symbol_module *module, uint64_t start, uint64_t limit)
 {
-	while (start < limit) {
-		const struct symbol_mapping *const mapping = mapping_at(module, start);
-		if (mapping == NULL)
-			return false;
-		start = mapping->limit;
-	}
-	return true;
+	const struct symbol_mapping *const mapping = mapping_at(module, start);
+
+	if (start >= limit)
+		return true;
+	return mapping != NULL && module->run_limits[mapping - module->mappings] >= limit;
 }
 
 static bool mapping_fits_segment(const struct symbol_module *module,
@@ -166,6 +178,16 @@ bool module_layout_fits(const struct symbol_module *module, const struct module_
 	return false;
 }
 
+void module_find_bases(struct symbol_module *module)
+{
+	module->base_count = 0;
+	for (size_t i = 0; i < module->mapping_count; i++)
+		if (module->mappings[i].file_offset == 0 &&
+			module_owns(module, &module->mappings[i]))
+			*XAPPEND(module->bases, module->base_count, module->base_capacity) =
+				module->mappings[i].start;
+}
+
 bool module_translate(const struct symbol_module *module, const struct elf_image *image,
 	const struct module_query *query, uint64_t *vaddr)
 {
@@ -178,16 +200,11 @@ bool module_translate(const struct symbol_module *module, const struct elf_image
 		return true;
 	}
 
-	const struct symbol_mapping *first = NULL;
-	for (size_t i = 0; i < module->mapping_count; i++) {
-		const struct symbol_mapping *const mapping = &module->mappings[i];
-		if (mapping->file_offset == 0 && mapping->start <= query->address &&
-			module_owns(module, mapping))
-			first = mapping;
-	}
-	if (first == NULL || image->segment_count == 0)
+	const size_t bases = search_count_up_to(
+		module->bases, module->base_count, sizeof *module->bases, 0, query->address);
+	if (bases == 0 || image->segment_count == 0)
 		return false;
-	*vaddr = query->address - first->start +
+	*vaddr = query->address - module->bases[bases - 1] +
 		 round_down(image->segments[0].vaddr, MIN_PAGE_BYTES);
 	return true;
 }

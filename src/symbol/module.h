@@ -70,6 +70,9 @@ struct symbol_module {
 	/* Of the current run. */
 	const struct symbol_mapping *mappings; /* all of the process, sorted by start */
 	size_t mapping_count;
+	const uint64_t *run_limits; /* see mapping_runs_find */
+	uint64_t *bases;	    /* where mappings of the file's beginning start, ascending */
+	size_t base_count, base_capacity;
 	struct module_query *queries; /* sorted by file offset, then address */
 	size_t query_count, query_capacity;
 	struct module_work *work;
@@ -118,6 +121,16 @@ bool module_layout_fits(const struct symbol_module *module, const struct module_
 	struct buffer *problem);
 
 /*
+ * How far memory is mapped without a hole from each mapping on: run_limits[i] is where the mappings
+ * that follow mappings[i] end.
+ */
+void mapping_runs_find(
+	const struct symbol_mapping *mappings, size_t mapping_count, uint64_t *run_limits);
+
+/* For module_translate with a debug file. */
+void module_find_bases(struct symbol_module *module);
+
+/*
  * The vaddr of a query; false when it lies in no segment. A debug file's segments do not say
  * where in the program's file they are, so there the module's first mapping decides.
  */
@@ -145,9 +158,12 @@ void module_cache_store(struct symbol_module *module, const struct elf_image *im
  * by different threads; the jobs of one module too.
  */
 
-/* Starts a run: the queries were added and sorted. `mappings` must live until module_finish. */
-void module_begin(
-	struct symbol_module *module, const struct symbol_mapping *mappings, size_t mapping_count);
+/*
+ * Starts a run: the queries were added and sorted. `mappings`, and their `run_limits`, must live
+ * until module_finish.
+ */
+void module_begin(struct symbol_module *module, const struct symbol_mapping *mappings,
+	size_t mapping_count, const uint64_t *run_limits);
 
 /* Finds, checks and opens the files, reads symbol tables, plans the jobs. */
 void module_locate(struct symbol_module *module);

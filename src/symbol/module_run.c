@@ -22,19 +22,23 @@ struct pending {
 	struct text_map texts; /* frames share them */
 };
 
-/* Texts may overlap, so that all of them together are far longer than the file. */
+/*
+ * Texts may overlap, so that all of them together are far longer than the file, and they are kept:
+ * each byte costs memory, too.
+ */
 static bool spend_on_texts(struct symbol_module *module, uint64_t read_before)
 {
-	enum { BYTES_AT_ONCE = 8 };
-
 	return module->strings.read_bytes == read_before ||
-	       work_budget_spend(&module->work->search.budget,
-		       (module->strings.read_bytes - read_before) / BYTES_AT_ONCE);
+	       work_budget_spend(
+		       &module->work->search.budget, module->strings.read_bytes - read_before);
 }
 
 static const char *keep(struct symbol_module *module, struct pending *pending, const char *text)
 {
 	const uint64_t before = module->strings.read_bytes;
+
+	if (work_budget_is_spent(&module->work->search.budget))
+		return "";
 	const char *const kept = text_map_add(&pending->texts, &module->strings, text);
 
 	return spend_on_texts(module, before) ? kept : "";
@@ -152,13 +156,13 @@ static void build_frames(struct symbol_module *module)
 }
 
 /* Gives a query one frame with this function and nothing else. */
-static void add_named_frame(struct symbol_module *module, struct module_query *query,
-	const char *name, size_t name_size)
+static void add_named_frame(
+	struct symbol_module *module, struct module_query *query, const char *name)
 {
 	struct symbol_frame *const frame = new_frames(query, &module->arena, 1);
 
 	*frame = (struct symbol_frame){
-		.function = string_pool_add_sized(&module->strings, name, name_size),
+		.function = name,
 		.linkage_name = "",
 		.file = "",
 	};
@@ -180,11 +184,12 @@ static void forget_demangled(struct symbol_module *module)
 	}
 }
 
-void module_begin(
-	struct symbol_module *module, const struct symbol_mapping *mappings, size_t mapping_count)
+void module_begin(struct symbol_module *module, const struct symbol_mapping *mappings,
+	size_t mapping_count, const uint64_t *run_limits)
 {
 	module->mappings = mappings;
 	module->mapping_count = mapping_count;
+	module->run_limits = run_limits;
 	module->work = xcalloc(1, sizeof *module->work);
 	file_search_init(&module->work->search, module->options, module->pid);
 	module->work->search.debuginfod = module->debuginfod;
@@ -222,6 +227,8 @@ static void translate_queries(struct symbol_module *module, const struct elf_ima
 	const struct symbol_mapping *checked = NULL;
 	bool is_right = false;
 
+	if (!image->has_code)
+		module_find_bases(module);
 	for (size_t i = 0; i < module->query_count; i++) {
 		struct module_query *const query = &module->queries[i];
 		uint64_t vaddr = 0;
@@ -312,16 +319,23 @@ static bool name_by_perf_map(struct symbol_module *module)
 	CLEANUP(free_cleanup) uint64_t *addresses = xcalloc(module->query_count, sizeof *addresses);
 	CLEANUP(free_cleanup)
 	struct perf_map_match *matches = xcalloc(module->query_count, sizeof *matches);
+	CLEANUP(text_map_deinit) struct text_map names = { 0 };
 
 	if (module->pid <= 0 || !perf_map_read(module->pid, &path, &text))
 		return false;
 	for (size_t i = 0; i < module->query_count; i++)
 		addresses[i] = module->queries[i].address;
 	(void)perf_map_find(&text, addresses, module->query_count, matches);
-	for (size_t i = 0; i < module->query_count; i++)
-		if (matches[i].name_size != 0)
-			add_named_frame(module, &module->queries[i], text.data + matches[i].name,
-				matches[i].name_size);
+	(void)buffer_string(&text);
+	for (size_t i = 0; i < module->query_count; i++) {
+		char *const name = text.data + matches[i].name;
+		if (matches[i].name_size == 0)
+			continue;
+		/* In place of the newline: addresses that share a long name read it once. */
+		name[matches[i].name_size] = '\0';
+		add_named_frame(
+			module, &module->queries[i], text_map_add(&names, &module->strings, name));
+	}
 	module->report.file = module_keep(module, buffer_string(&path));
 	module->report.source = SYMBOL_SOURCE_TABLE;
 	return true;
@@ -434,14 +448,6 @@ void module_explain(struct symbol_module *module, const char *package)
 	if (work->image.data == NULL || module->report.problem[0] != '\0' ||
 		strcmp(module->path, "[vdso]") == 0)
 		return;
-	if (work_budget_is_spent(&work->search.budget)) {
-		set_problem(module,
-			"reading it was stopped: it needs far more work than a file of its size, "
-			"so it is damaged or malicious",
-			"get the file from where it was built");
-		module->report.is_damaged = true;
-		return;
-	}
 	if (work->dwarf == NULL && work->search.problem.size != 0) {
 		set_problem(module, buffer_string(&module->work->search.problem),
 			buffer_string(&module->work->search.hint));
@@ -481,18 +487,31 @@ static void find_function_starts(struct symbol_module *module)
 	function_starts_free(starts);
 }
 
+/* The last step that spends work is to keep the names. */
+static void explain_spent(struct symbol_module *module)
+{
+	if (!work_budget_is_spent(&module->work->search.budget))
+		return;
+	set_problem(module,
+		"reading it was stopped: it needs far more work than a file of its size, so it is "
+		"damaged or malicious",
+		"get the file from where it was built");
+	module->report.is_damaged = true;
+}
+
 void module_finish(struct symbol_module *module)
 {
 	struct module_work *const work = module->work;
 
 	build_frames(module);
+	explain_spent(module);
 	find_function_starts(module);
 	/*
 	 * Servers that were not reachable may answer the next time, and a damaged file is told of
 	 * each time, so nothing is cached.
 	 */
 	if (work->image.data != NULL && work->search.problem.size == 0 &&
-		!module->report.is_damaged && !work_budget_is_spent(&work->search.budget))
+		!module->report.is_damaged)
 		module_cache_store(module, &work->image, &work->search);
 	if (module->options->no_demangle)
 		forget_demangled(module);

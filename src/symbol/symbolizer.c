@@ -39,6 +39,7 @@ struct module_job {
 };
 
 struct symbolizer_run {
+	uint64_t *run_limits;		/* of the mappings: see mapping_runs_find */
 	struct symbol_module **modules; /* those with queries */
 	size_t module_count;
 	char **packages; /* of the modules, NULL where unknown or of no use */
@@ -235,14 +236,16 @@ static void run_modules(
 {
 	const unsigned threads = symbolizer->options.threads;
 	struct symbolizer_run run = {
+		.run_limits = xcalloc(mapping_count, sizeof *run.run_limits),
 		.modules = xcalloc(symbolizer->module_count, sizeof(struct symbol_module *)),
 	};
 
+	mapping_runs_find(mappings, mapping_count, run.run_limits);
 	for (size_t i = 0; i < symbolizer->module_count; i++) {
 		struct symbol_module *const module = symbolizer->modules[i];
 		if (module->query_count == 0)
 			continue;
-		module_begin(module, mappings, mapping_count);
+		module_begin(module, mappings, mapping_count, run.run_limits);
 		run.modules[run.module_count++] = module;
 	}
 	parallel_run(run.module_count, threads, locate, &run);
@@ -251,6 +254,7 @@ static void run_modules(
 	parallel_run(run.module_count, threads, finish, &run);
 	free(run.jobs);
 	free(run.packages);
+	free(run.run_limits);
 	free(run.modules);
 }
 

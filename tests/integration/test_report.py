@@ -13,6 +13,7 @@ import select
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -845,6 +846,87 @@ class Work(Case):
         self.assertIn("all changes", self.limited("diff", "--text", *paths))
         self.limited("diff", "--pprof", "-o", os.path.join(self.folder, "change.pb.gz"), *paths)
         self.assertIn("too few profiles", self.limited("trend", *paths))
+
+    def elf_file(self, name, code_type, segments, sections=(), rest=b""):
+        """An ELF file with a section of code, the segments (type, offset, size) and more sections (type, offset, size); `rest` follows the headers."""
+        headers = [(0, 0, 0, 0), (code_type, 6, 0, 64), *((kind, 0, offset, size) for kind, offset, size in sections)]
+        programs = b"".join(struct.pack("<IIQQQQQQ", kind, 5, offset, offset, offset, size, size, 4096) for kind, offset, size in segments)
+        shapes = b"".join(struct.pack("<IIQQQQIIQQ", 0, kind, flags, 0, offset, size, 0, 0, 1, 0) for kind, flags, offset, size in headers)
+        path = os.path.join(self.folder, name)
+        pathlib.Path(path).write_bytes(b"\x7fELF\2\1\1" + bytes(9) + struct.pack(
+            "<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 64 + len(programs), 0, 64, 56, len(segments), 64, len(headers), 0) + programs + shapes + rest)
+        return path
+
+    def report_of(self, file, mappings):
+        """The report of an address in each of the mappings (start, size, offset) of a file."""
+        profile = os.path.join(self.folder, "mapped.heap")
+        stacks = "".join(f"@ 0x{start + 16:x}\n  t*: 1: 600000 [0: 0]\n" for start, _, _ in mappings)
+        lines = "".join(f"{start:x}-{start + size:x} r-xp {offset:x} 0:0 0 {file}\n" for start, size, offset in mappings)
+        pathlib.Path(profile).write_text(f"heap_v2/524288\n  t*: 1: 5 [0: 0]\n{stacks}\nMAPPED_LIBRARIES:\n{lines}")
+        self.assertIn("Total", self.limited("report", "--text", profile))
+
+    def test_notes_that_all_headers_of_a_file_share(self):
+        notes, headers = bytes(12 * 170000), 32000
+        at = 64 + 56 + 64 * (headers + 2)
+        file = self.elf_file("notes", 1, [(1, 0, 1 << 22)], [(7, at, len(notes))] * headers, notes)
+        self.report_of(file, [(0x400000, 1 << 22, 0)])
+
+    def test_more_segments_than_a_program_can_have(self):
+        file = self.elf_file("segments", 1, [(1, 1 << 40, 4096)] * 65000)
+        profile = os.path.join(self.folder, "segments.heap")
+        pathlib.Path(profile).write_text("heap_v2/524288\n  t*: 1: 5 [0: 0]\n@ 0x400010\n  t*: 1: 5 [0: 0]\n\n"
+                                         f"MAPPED_LIBRARIES:\n400000-401000 r-xp 0 0:0 0 {file}\n")
+        result = subprocess.run([HEAPCTL, "report", "--text", profile], env=self.environment, capture_output=True, text=True, check=True)
+        self.assertIn(f"{file}: has 65000 program headers, at most 1170 are possible", result.stderr)
+
+    def test_tens_of_thousands_of_mappings_of_one_file(self):
+        count, page = 60000, 4096
+        starts = range(0x7f0000000000, 0x7f0000000000 + 2 * count * page, 2 * page)
+        self.report_of(self.elf_file("debug", 8, [(1, 0, 0)]), [(start, page, 0) for start in starts])
+        self.report_of(self.elf_file("pieces", 1, [(1, 0, count * page)]),
+                       [(0x7f0000000000 + i * page, page, i * page) for i in range(count)])
+
+    def test_a_long_name_in_the_map_of_made_code(self):
+        process = subprocess.Popen(["sleep", "600"])
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        path = pathlib.Path(f"/tmp/perf-{process.pid}.map")
+        self.addCleanup(path.unlink, missing_ok=True)
+        path.write_text("7f0000000000 10000000 " + "f" * (20 << 20))
+        profile = os.path.join(self.folder, "made.heap")
+        pathlib.Path(profile).write_text("heap_v2/524288\n  t*: 1: 5 [0: 0]\n" + "".join(
+            f"@ 0x{0x7f0000000000 + i:x}\n  t*: 1: 5 [0: 0]\n" for i in range(1, 20001)) +
+            "\nMAPPED_LIBRARIES:\n400000-401000 r-xp 0 0:0 0 /bin/sleep\n")
+        self.assertIn("ffff", self.limited("report", "--text", f"--pid={process.pid}", profile))
+
+    def test_names_that_overlap_in_a_file(self):
+        """A megabyte of names in which each of thousands of functions begins elsewhere."""
+        functions, start = 4000, 0x1000
+
+        def unit(body):
+            return struct.pack("<IHIB", len(body) + 7, 4, 0, 8) + body
+
+        abbreviations = bytes([1, 0x11, 1, 0x11, 1, 0x12, 7, 0, 0, 2, 0x2e, 0, 0x03, 0x0e, 0x11, 1, 0x12, 7, 0, 0, 0])
+        info = unit(struct.pack("<BQQ", 1, start, 1 << 20) + b"".join(
+            struct.pack("<BIQQ", 2, i, start + 16 * i, 16) for i in range(functions)) + b"\0")
+        parts = {".text": bytes(16 * functions), ".debug_info": info, ".debug_abbrev": abbreviations, ".debug_str": b"f" * (1 << 20) + b"\0"}
+        program, profile = (os.path.join(self.folder, name) for name in ("names.o", "names.heap"))
+        names = b"\0" + b"\0".join(name.encode() for name in parts) + b"\0"
+        contents, headers = b"", [struct.pack("<IIQQQQIIQQ", *(10 * [0]))]
+        at = 64 + 56
+        for name, data in {**parts, "": names}.items():
+            kind, flags = (1, 6) if name == ".text" else (1, 0) if name else (3, 0)
+            headers.append(struct.pack("<IIQQQQIIQQ", names.index(name.encode()), kind, flags, start if flags else 0, at + len(contents), len(data), 0, 0, 1, 0))
+            contents += data
+        pathlib.Path(program).write_bytes(b"\x7fELF\2\1\1" + bytes(9) + struct.pack(
+            "<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, at + len(contents), 0, 64, 56, 1, 64, len(headers), len(headers) - 1) + struct.pack(
+            "<IIQQQQQQ", 1, 5, 0, 0, 0, 1 << 20, 1 << 20, 4096) + contents + b"".join(headers))
+        pathlib.Path(profile).write_text("heap_v2/524288\n  t*: 1: 5 [0: 0]\n" + "".join(
+            f"@ 0x{0x400000 + start + 16 * i + 8:x}\n  t*: 1: 5 [0: 0]\n" for i in range(functions)) +
+            f"\nMAPPED_LIBRARIES:\n400000-500000 r-xp 0 0:0 0 {program}\n")
+        peak, said = self.peak_kib("report", "--text", profile)
+        self.assertIn("addresses have no name: reading it was stopped: it needs far more work than a file of its size", said)
+        self.assertLess(peak, 600 << 10)
 
     def peak_kib(self, *arguments):
         """The memory that a command had at most, and what it said. Measured from a small process: a child begins with its parent's."""
