@@ -52,9 +52,28 @@ void file_unmap(struct file_map *map)
 	*map = (struct file_map){ 0 };
 }
 
-bool file_read_fd(int fd, const char *name, struct buffer *out, struct error *err)
+bool file_open_failed(const char *path, int errnum, struct error *err)
 {
-	for (;;) {
+	char folder[PATH_MAX];
+
+	error_system(err, errnum, "%s", path);
+	switch (errnum) {
+	case ENOENT:
+	case ENOTDIR:
+		if (path[0] == '/' || getcwd(folder, sizeof folder) == NULL)
+			return error_hint(err, "check the name");
+		return error_hint(err, "check the name; the working folder is %s", folder);
+	case EACCES:
+		return error_hint(err, "run heapctl as a user that may read it, or as root");
+	default:
+		return false;
+	}
+}
+
+bool file_read_until(
+	int fd, const char *name, size_t enough_bytes, struct buffer *out, struct error *err)
+{
+	while (out->size < enough_bytes) {
 		if (!buffer_reserve(out, 16384)) {
 			if (out->limit - out->size < 16384)
 				return error_set(err, ERROR_INPUT, "%s: more than %zu bytes", name,
@@ -69,6 +88,12 @@ bool file_read_fd(int fd, const char *name, struct buffer *out, struct error *er
 		else if (errno != EINTR)
 			return error_system(err, errno, "%s", name);
 	}
+	return true;
+}
+
+bool file_read_fd(int fd, const char *name, struct buffer *out, struct error *err)
+{
+	return file_read_until(fd, name, SIZE_MAX, out, err);
 }
 
 bool file_read(const char *path, struct buffer *out, struct error *err)
@@ -93,6 +118,16 @@ bool file_try_read(struct buffer *text, const char *format, ...)
 	return size < PATH_MAX && file_read(path, text, &ignored);
 }
 
+static const char hint_full[] = "make room there, or write to another disk";
+
+bool file_write_failed(const char *name, int errnum, struct error *err)
+{
+	error_system(err, errnum, "%s", name);
+	if (errnum == ENOSPC || errnum == EDQUOT)
+		return error_hint(err, "%s", hint_full);
+	return false;
+}
+
 bool file_write_fd(int fd, const char *name, const void *data, size_t size, struct error *err)
 {
 	const char *at = data;
@@ -102,7 +137,7 @@ bool file_write_fd(int fd, const char *name, const void *data, size_t size, stru
 		if (written < 0 && errno == EINTR)
 			continue;
 		if (written < 0)
-			return error_system(err, errno, "%s", name);
+			return file_write_failed(name, errno, err);
 		at += written;
 		size -= (size_t)written;
 	}
@@ -166,7 +201,7 @@ static bool hint_unwritable(const char *path, struct error *err)
 		return error_hint(err, "%s", elsewhere);
 	case ENOSPC:
 	case EDQUOT:
-		return error_hint(err, "make room there, or name a file on another disk");
+		return error_hint(err, "%s", hint_full);
 	default:
 		return false;
 	}

@@ -38,8 +38,17 @@ MUST_CHECK bool file_map(const char *path, struct file_map *map, struct error *e
 MUST_CHECK bool file_map_fd(int fd, const char *name, struct file_map *map, struct error *err);
 void file_unmap(struct file_map *map);
 
+/* The error of a file that the user named and that cannot be opened, with what to do. Returns
+ * false.
+ */
+bool file_open_failed(const char *path, int errnum, struct error *err);
+
 /* Appends everything that can be read from `fd`; ERROR_INPUT past the buffer's limit. */
 MUST_CHECK bool file_read_fd(int fd, const char *name, struct buffer *out, struct error *err);
+
+/* As before, but reads no more once `out` has that many bytes. */
+MUST_CHECK bool file_read_until(
+	int fd, const char *name, size_t enough_bytes, struct buffer *out, struct error *err);
 
 /* Appends the whole file; for /proc files too, whose size is not known beforehand. */
 MUST_CHECK bool file_read(const char *path, struct buffer *out, struct error *err);
@@ -47,6 +56,9 @@ MUST_CHECK bool file_read(const char *path, struct buffer *out, struct error *er
 /* Reads the file of a formatted name into `text`, which then has nothing else. False when it cannot
  * be read. */
 MUST_CHECK bool file_try_read(struct buffer *text, const char *format, ...) PRINTF_FORMAT(2, 3);
+
+/* The error of a write, with what to do where the disk is full. Returns false. */
+bool file_write_failed(const char *name, int errnum, struct error *err);
 
 /* Writes all of it, over short writes and EINTR. */
 MUST_CHECK bool file_write_fd(

@@ -74,10 +74,14 @@ static int print_help(int argc, char **argv)
  */
 static int finish(int exit_code)
 {
+	struct error err;
+
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return exit_code;
-	if (exit_code == EXIT_DONE && !verb_output_is_closed())
-		perror("heapctl: standard output");
+	if (exit_code == EXIT_DONE && !verb_output_is_closed()) {
+		file_write_failed("standard output", errno, &err);
+		verb_fail(&err);
+	}
 	return exit_code == EXIT_DONE ? EXIT_FAILED : exit_code;
 }
 

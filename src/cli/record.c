@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heapctl record: a timed run from start to file. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -55,7 +56,8 @@ static bool save(const struct target *target, int64_t id, const char *which, str
 {
 	if (control_save_run(target, id, which, output, err))
 		return true;
-	if (err->hint[0] == '\0' && target->process.pid != 0)
+	if ((err->hint[0] == '\0' || err->errnum == ENOSPC || err->errnum == EDQUOT) &&
+		target->process.pid != 0)
 		error_hint(err, "the agent has it: heapctl runs %d --save %" PRId64 " -o FILE",
 			(int)target->process.pid, id);
 	return false;

@@ -168,7 +168,7 @@ bool request_policy_read_token(const char *path, char **token, struct error *err
 	CLEANUP(fd_cleanup) int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
-		return error_system(err, errno, "%s", path);
+		return file_open_failed(path, errno, err);
 	if (!request_policy_check_secret(fd, path, "the token", err))
 		return false;
 	text.limit = TOKEN_FILE_BYTES;

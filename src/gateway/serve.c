@@ -52,7 +52,7 @@ static bool read_pem(const char *path, const char *secret, char **text, struct e
 	CLEANUP(fd_cleanup) const int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
-		return error_system(err, errno, "%s", path);
+		return file_open_failed(path, errno, err);
 	if (secret != NULL && !request_policy_check_secret(fd, path, secret, err))
 		return false;
 	buffer.limit = PEM_BYTES;

@@ -198,23 +198,6 @@ bool input_over(const char *name, const void *data, size_t size,
 	return false;
 }
 
-/* Reads a beginning or more, up to all of the input. */
-static bool read_beginning(int fd, const char *name, struct buffer *out, struct error *err)
-{
-	while (out->size < BEGINNING_BYTES) {
-		if (!buffer_reserve(out, 16384))
-			return true; /* which reading on says better */
-		const ssize_t got = read(fd, out->data + out->size, out->capacity - out->size);
-		if (got == 0)
-			return true;
-		if (got > 0)
-			out->size += (size_t)got;
-		else if (errno != EINTR)
-			return error_system(err, errno, "%s", name);
-	}
-	return true;
-}
-
 static bool map_or_read(
 	int fd, const char *name, size_t limit, struct input *input, struct error *err)
 {
@@ -235,7 +218,7 @@ static bool map_or_read(
 	}
 	buffer_init(&input->buffer, &memory_pages);
 	input->buffer.limit = limit;
-	if (!read_beginning(fd, name, &input->buffer, err) ||
+	if (!file_read_until(fd, name, BEGINNING_BYTES, &input->buffer, err) ||
 		((limit <= BEGINNING_BYTES ||
 			 !is_hopeless(input->buffer.data, input->buffer.size)) &&
 			!file_read_fd(fd, name, &input->buffer, err)))
@@ -264,7 +247,7 @@ bool input_open(const char *path, const struct profile_read_options *options, st
 		return open_fd(STDIN_FILENO, "standard input", options, input, err);
 	CLEANUP(fd_cleanup) const int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return error_system(err, errno, "%s", path);
+		return file_open_failed(path, errno, err);
 	return open_fd(fd, path, options, input, err);
 }
 

@@ -323,7 +323,7 @@ static bool open_target(const char *operand, const struct source_options *option
 	if (err->kind != ERROR_NOT_FOUND || strchr(operand, '/') != NULL)
 		return false;
 	if (has_suffix(operand))
-		return error_system(err, ENOENT, "%s", operand);
+		return file_open_failed(operand, ENOENT, err);
 	if (options->needs_agent || process_find(operand, &process, &ignored) ||
 		ignored.kind == ERROR_USAGE)
 		return false;

@@ -418,7 +418,7 @@ bool watch_file_read(const char *path, bool has_history, struct watch_file *file
 
 	text.limit = FILE_BYTES_MAX;
 	if (fd < 0)
-		return error_system(err, errno, "%s", path);
+		return file_open_failed(path, errno, err);
 	return check_owner(fd, path, err) && file_read_fd(fd, path, &text, err) &&
 	       watch_file_parse(
 		       path, text.size == 0 ? "" : text.data, text.size, has_history, file, err);

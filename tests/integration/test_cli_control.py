@@ -278,7 +278,14 @@ class Switching(ControlCase):
 
     def test_an_output_that_fails_is_named_alone(self):
         _, said = self.heapctl("dump", self.pid, "-o", "/dev/full", code=1)
-        self.assertEqual(said, "heapctl: /dev/full: No space left on device\n")
+        full = "No space left on device (make room there, or write to another disk)\n"
+        self.assertEqual(said, f"heapctl: /dev/full: {full}")
+        for words in (("dump", self.pid, "--bundle"), ("stats", self.pid)):
+            self.assertEqual(self.heapctl(*words, "-o", "/dev/full", code=1)[1].splitlines(True)[-1], f"heapctl: /dev/full: {full}", words)
+        for words in (("dump", self.pid, "-o", "-"), ("stats", self.pid), ("status", self.pid), ("ps",), ("report", "--json", self.pid)):
+            with open("/dev/full", "w") as out:
+                done = subprocess.run([HEAPCTL, *words], env=self.environment, stdout=out, stderr=subprocess.PIPE, text=True, timeout=60)
+            self.assertEqual((done.returncode, done.stderr.splitlines(True)[-1]), (1, f"heapctl: standard output: {full}"), words)
 
 
 class Running(ControlCase):

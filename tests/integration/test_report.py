@@ -432,7 +432,8 @@ class Report(unittest.TestCase):
         self.assertEqual(run("diff", profile, converted).stderr.decode().count("/nameless: "), 1)
 
     def test_errors_name_what_is_wrong(self):
-        self.assertIn("No such file", run("report", self.path("nowhere.heap"), code=1).stderr.decode())
+        for name in ("nowhere.heap", self.path("nowhere.heap")):
+            self.assertIn(f"{name}: No such file or directory (check the name", run("report", name, code=1).stderr.decode())
         broken = pathlib.Path(self.path("broken.heap"))
         broken.write_text("heap_v2/524288\n  t*: x\n")
         self.assertRegex(run("report", broken, code=1).stderr.decode(), r"broken\.heap: byte \d+: ")
