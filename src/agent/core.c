@@ -425,10 +425,10 @@ bool core_run_stop(struct core *core, struct run *run, struct error *err)
 		if (!allocator_available(core->allocator, err))
 			return false;
 		error_set(err, ERROR_STATE, "there is no run to stop");
-		return atomic_load(&core->activation->cause) == CORE_CAUSE_NONE
-			       ? false
-			       : error_hint(
-					 err, "sampling is on without a run: deactivate ends it");
+		return error_hint(err, "%s",
+			atomic_load(&core->activation->cause) == CORE_CAUSE_NONE
+				? "heapctl runs lists the finished ones, heapctl start begins one"
+				: "sampling is on without a run: deactivate ends it");
 	}
 	finish_run(core);
 	*run = core->machine.run;

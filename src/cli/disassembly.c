@@ -375,9 +375,13 @@ bool code_file_open(
 	if (!file_map(path, &opened.map, &first)) {
 		CLEANUP(free_cleanup)
 		char *below = xasprintf("%s%s", sysroot == NULL ? "" : sysroot, path);
-		if (sysroot == NULL || !file_map(below, &opened.map, err))
-			return error_set(err, ERROR_NOT_FOUND, "source file not found: %.300s",
+		if (sysroot == NULL || !file_map(below, &opened.map, err)) {
+			error_set(err, ERROR_NOT_FOUND, "source file not found: %.300s",
 				first.message);
+			return error_hint(err, "%s",
+				path[0] == '/' ? "point --sysroot at a folder with the sources"
+					       : "run heapctl in the folder that it was built in");
+		}
 	}
 	if (opened.map.size > SOURCE_BYTES_MAX) {
 		code_file_close(&opened);

@@ -109,10 +109,11 @@ static struct option_match search(
  * Whole names of any option win, except that the older program's users keep its short forms; then
  * what is unique there; then what is unique at all.
  */
-static bool find_name(struct option_parser *parser, const char *typed, size_t size,
-	struct option_match *found, struct error *err)
+static bool find_name(struct option_parser *parser, const char *argument, size_t dash_count,
+	size_t size, struct option_match *found, struct error *err)
 {
-	const int shown = (int)(size > 60 ? 60 : size);
+	const char *const typed = argument + dash_count;
+	const int shown = (int)(dash_count + (size > 60 ? 60 : size));
 
 	*found = search(parser->verb, SIZE_MAX, typed, size);
 	if (parser->classic_count != 0) {
@@ -123,9 +124,9 @@ static bool find_name(struct option_parser *parser, const char *typed, size_t si
 			*found = classic;
 	}
 	if (found->count == 0)
-		return error_set(err, ERROR_USAGE, "unknown option --%.*s", shown, typed);
+		return error_set(err, ERROR_USAGE, "unknown option %.*s", shown, argument);
 	if (found->count > 1)
-		return error_set(err, ERROR_USAGE, "--%.*s is ambiguous", shown, typed);
+		return error_set(err, ERROR_USAGE, "%.*s is ambiguous", shown, argument);
 	return true;
 }
 
@@ -152,13 +153,17 @@ static bool accept(struct option_parser *parser, const struct verb_option *optio
 	return true;
 }
 
-static bool read_name(struct option_parser *parser, const char *typed, int *id, struct error *err)
+/* Of an option with one dash or two. */
+static bool read_name(
+	struct option_parser *parser, const char *argument, int *id, struct error *err)
 {
+	const size_t dash_count = argument[1] == '-' ? 2 : 1;
+	const char *const typed = argument + dash_count;
 	const char *const equals = strchr(typed, '=');
 	const size_t size = equals == NULL ? strlen(typed) : (size_t)(equals - typed);
 	struct option_match found;
 
-	if (!find_name(parser, typed, size, &found, err))
+	if (!find_name(parser, argument, dash_count, size, &found, err))
 		return false;
 	parser->is_negated = found.is_negated;
 	return accept(parser, found.option, equals == NULL ? NULL : equals + 1, id, err);
@@ -249,7 +254,7 @@ static bool read_next(struct option_parser *parser, int *id, struct error *err)
 		} else if (strcmp(argument, "--") == 0) {
 			parser->past_dashes = true;
 		} else if (argument[1] == '-' || parser->verb->has_perl_options) {
-			return read_name(parser, argument + 1 + (argument[1] == '-'), id, err);
+			return read_name(parser, argument, id, err);
 		} else {
 			parser->letters = argument + 1;
 			return read_letter(parser, id, err);

@@ -17,6 +17,7 @@
 #include "cli/report_output.h"
 #include "cli/report_session.h"
 #include "source/symbolize.h"
+#include "render/quantity.h"
 #include "source/source.h"
 
 enum mode { MODE_REPORT, MODE_DIFF, MODE_JEPROF };
@@ -77,10 +78,12 @@ static void warn_of_comparison(const struct report_session *session)
 			  "was called in between (profiles taken with prof_accum:true show which)",
 			base->name, now->name);
 	else if (comparison.intervals_differ)
-		verb_warn("%s was sampled every %llu bytes, %s every %llu: each is scaled up by "
-			  "its own interval",
-			base->name, (unsigned long long)base->interval_bytes, now->name,
-			(unsigned long long)now->interval_bytes);
+		verb_warn("%s has one sample per %s, %s one per %s: each is scaled up by its own "
+			  "interval",
+			base->name,
+			quantity_format(QUANTITY_BYTES, (double)base->interval_bytes, false).text,
+			now->name,
+			quantity_format(QUANTITY_BYTES, (double)now->interval_bytes, false).text);
 }
 
 struct address_question {
@@ -165,6 +168,14 @@ static bool print_address_names(const struct report_options *options, struct err
 	};
 	CLEANUP(buffer_deinit) struct buffer name = BUFFER_OR_EXIT;
 
+	if (session.program != NULL && !source_is_program(session.program)) {
+		error_set(err, ERROR_USAGE, "%s is not a program: --symbols names addresses",
+			session.program);
+		return error_hint(err, "it reads mappings and addresses from standard input; for a "
+				       "profile use heapctl report FILE");
+	}
+	if (isatty(STDIN_FILENO) == 1)
+		verb_warn("reading addresses from the terminal (Ctrl-D ends them)");
 	if (!read_question(&question, options, err))
 		return false;
 	const bool done = report_session_add_symbols(&session, err);

@@ -101,7 +101,8 @@ static bool load(struct report_session *session, const char *operand, struct err
 			verb_warn("%s: %s", operand, profile->comments[i] + 5);
 	}
 	if (profile->sample_count == 0 && operand != session->options->base)
-		verb_warn("%s has no samples: nothing was allocated while the profiler was active",
+		verb_warn("%s has no samples: nothing that was in use was allocated while sampling "
+			  "was on (record for longer, or with --sample 16KiB)",
 			profile->name);
 	report_session_add(session, TAKE(profile));
 	return true;

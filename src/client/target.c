@@ -410,10 +410,21 @@ static bool refuse_file(const char *path, struct error *err)
 			     : "heapctl report shows a file; heapctl ps lists the targets");
 }
 
+/* A file without a '/' in its name, such as a profile; programs may be started later. */
+static bool is_plain_file(const char *name)
+{
+	struct process process;
+	struct error ignored;
+
+	return file_kind(name) == S_IFREG && access(name, X_OK) != 0 &&
+	       !process_find(name, &process, &ignored) && ignored.kind == ERROR_NOT_FOUND;
+}
+
 bool target_check_path(const char *text, struct error *err)
 {
-	const mode_t kind = strchr(text, '/') != NULL ? file_kind(text) : 0;
-
+	if (strchr(text, '/') == NULL)
+		return !is_plain_file(text) || refuse_file(text, err);
+	const mode_t kind = file_kind(text);
 	return kind == 0 || kind == S_IFSOCK || refuse_file(text, err);
 }
 

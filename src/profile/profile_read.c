@@ -365,7 +365,9 @@ bool profile_read_input(const char *name, struct input *input,
 		if (strcmp(in.problem, PROFILE_FULL_PROBLEM) == 0 && input->expansion != NULL)
 			return error_hint(err, "expand it to a file and read that: the limit is "
 					       "stricter for compressed profiles");
-		return false;
+		return err->hint[0] == '\0' && strcmp(in.problem, PROFILE_FULL_PROBLEM) != 0
+			       ? error_hint(err, "it is damaged: copy it again, or take another")
+			       : false;
 	}
 	finish(made);
 	*profile = TAKE(made);

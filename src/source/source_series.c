@@ -37,7 +37,9 @@ static bool skip_damaged(struct source_series *series, const struct error *err)
 		return false;
 	series->damaged_count++;
 	if (series->options.warn != NULL)
-		series->options.warn("left out: %s", err->message);
+		series->options.warn("left out: %s%s%s%s", err->message,
+			err->hint[0] == '\0' ? "" : " (", err->hint,
+			err->hint[0] == '\0' ? "" : ")");
 	return true;
 }
 

@@ -306,7 +306,7 @@ class Running(ControlCase):
 
         self.assertEqual(self.heapctl("stop", self.pid)[0].strip(), number)
         _, said = self.heapctl("stop", self.pid, code=1)
-        self.assertIn("run", said)
+        self.assertIn("there is no run to stop (heapctl runs lists the finished ones, heapctl start begins one)", said)
         self.assertIn("finished (stop)", self.heapctl("runs", self.pid)[0])
         self.heapctl("runs", self.pid, "--save", number, "-o", self.path("end"), "--start-profile", self.path("start"))
         for name in ("end", "start"):
@@ -628,6 +628,19 @@ class NotThere(Case):
         self.assertIn("is not a socket", self.heapctl("dump", file, "-o", "-", code=2)[1])
         for path in (file, self.folder):
             self.assertIn("is not a socket", self.heapctl("serve", "--listen", "127.0.0.1:0", path, code=2)[1])
+
+    def test_a_name_is_a_process_unless_a_file_has_it(self):
+        pathlib.Path(self.folder, "first.heap").write_text("heap_v2/1\n")
+        _, said = self.heapctl("serve", "--listen", "127.0.0.1:0", "first.heap", code=2, cwd=self.folder)
+        self.assertEqual(said, "heapctl: first.heap is not a socket (heapctl report shows a file; heapctl ps lists the targets)\n")
+        # A program may be started later.
+        name = own_name("later")
+        shutil.copy("/bin/true", os.path.join(self.folder, name))
+        for served in (name, own_name("none")):
+            gateway = self.start(HEAPCTL, "serve", "--listen", f"unix:{self.folder}/s", served, stderr=subprocess.PIPE, cwd=self.folder)
+            self.assertIn(b"serving on", gateway.stderr.readline())
+            gateway.terminate()
+            self.assertEqual(gateway.wait(60), 0)
 
     def test_an_answer_that_is_no_profile_is_refused_by_its_beginning(self):
         """Another program may listen where an agent would: what it sends is not read to its end."""

@@ -289,7 +289,7 @@ class Report(unittest.TestCase):
     def test_a_profile_without_samples_is_reported_to_have_none(self):
         result = run("report", "-", input=b"heap_v2/524288\n  t*: 0: 0 [0: 0]\n\nMAPPED_LIBRARIES:\n")
         self.assertEqual(result.stdout, b"")
-        self.assertIn("standard input has no samples", result.stderr.decode())
+        self.assertIn("standard input has no samples: nothing that was in use was allocated while sampling was on (record for longer", result.stderr.decode())
 
     def test_a_profile_of_what_was_freed_is_not_empty_without_a_word(self):
         freed = b"heap_v2/4096\n  t*: 0: 0 [9: 9000]\n@ 0x1000\n  t*: 0: 0 [9: 9000]\n\nMAPPED_LIBRARIES:\n"
@@ -434,9 +434,14 @@ class Report(unittest.TestCase):
     def test_errors_name_what_is_wrong(self):
         for name in ("nowhere.heap", self.path("nowhere.heap")):
             self.assertIn(f"{name}: No such file or directory (check the name", run("report", name, code=1).stderr.decode())
+        for option in ("-1", "--1", "-frob", "--frob"):
+            self.assertIn(f"unknown option {option} (", run("report", option, self.first, code=2).stderr.decode())
+        for name, code in ((self.first, 2), (self.path("nowhere"), 2)):
+            self.assertIn(f"{name} is not a program: --symbols names addresses (it reads mappings and addresses from standard input",
+                          run("report", "--symbols", name, code=code).stderr.decode())
         broken = pathlib.Path(self.path("broken.heap"))
         broken.write_text("heap_v2/524288\n  t*: x\n")
-        self.assertRegex(run("report", broken, code=1).stderr.decode(), r"broken\.heap: byte \d+: ")
+        self.assertRegex(run("report", broken, code=1).stderr.decode(), r"broken\.heap: byte \d+: a number was expected \(it is damaged: copy it again, or take another\)")
         self.assertIn("at character", run("report", "--focus=(", self.first, code=2).stderr.decode())
         self.assertIn("unknown option --frob", run("report", "--frob", self.first, code=2).stderr.decode())
         self.assertIn("choose one", run("report", "--text", "--svg", self.first, code=2).stderr.decode())
