@@ -232,8 +232,9 @@ const struct verb verb_record = {
 	.summary = "sample for some time and save the profile",
 	.description =
 		"Starts a run, waits for its end and saves its profile: the sampled memory that is "
-		"in use then. Ctrl-C ends the run early and saves its profile. If the terminal "
-		"disconnects, the run is still saved; if heapctl is "
+		"in use then. Ctrl-C ends the run early and saves its profile, and so does a "
+		"terminal that disconnects, unless nohup started heapctl; a run of heapctl start "
+		"needs no terminal. If heapctl is "
 		"killed, the run still ends on time, and `heapctl runs` has its profile.\n\n"
 		"If sampling is on already it stays on. Then the profile also has older samples, "
 		"and the profile from the start is saved as FILE.before: the difference is what "

@@ -143,7 +143,7 @@ void terminal_progress_end(void)
 		fputs("\r\033[K", stderr);
 }
 
-static volatile sig_atomic_t interrupts;
+static volatile sig_atomic_t interrupts, hangups;
 static int interrupt_reader = -1, interrupt_writer = -1;
 
 static void note_interrupt(int number)
@@ -153,8 +153,10 @@ static void note_interrupt(int number)
 	/* Full or not there: the flag is enough. */
 	(void)!write(interrupt_writer, "", 1);
 	errno = saved;
+	if (number == SIGHUP)
+		hangups = 1;
 	/* The next one works as usual. */
-	if (interrupts++ > 0) {
+	else if (interrupts++ > 0) {
 		signal(number, SIG_DFL);
 		raise(number);
 	}
@@ -162,7 +164,7 @@ static void note_interrupt(int number)
 
 void terminal_catch_interrupts(void)
 {
-	struct sigaction action = { .sa_handler = note_interrupt };
+	struct sigaction action = { .sa_handler = note_interrupt }, former;
 	int ends[2];
 
 	if (interrupt_writer < 0 && pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0) {
@@ -171,12 +173,13 @@ void terminal_catch_interrupts(void)
 	}
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
-	signal(SIGHUP, SIG_IGN);
+	if (sigaction(SIGHUP, NULL, &former) == 0 && former.sa_handler != SIG_IGN)
+		sigaction(SIGHUP, &action, NULL);
 }
 
 bool terminal_was_interrupted(void)
 {
-	return interrupts > 0;
+	return interrupts > 0 || hangups > 0;
 }
 
 const int *terminal_interrupt_fd(void)

@@ -53,7 +53,8 @@ void terminal_progress_end(void);
 
 /*
  * From now on the first SIGINT or SIGTERM only sets the flag and wakes sleeping calls; another one
- * ends the program as usual. SIGHUP is ignored: what was begun is finished without a terminal.
+ * ends the program as usual. SIGHUP does the same as the first, unless it was ignored (nohup): a
+ * terminal that disconnects sends it more than once.
  */
 void terminal_catch_interrupts(void);
 bool terminal_was_interrupted(void);

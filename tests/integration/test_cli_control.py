@@ -351,11 +351,27 @@ class Running(ControlCase):
         self.assertFalse(self.status()["profiling"]["active"])
 
     def test_a_lost_terminal_does_not_lose_the_profile(self):
-        client = self.start(HEAPCTL, "record", self.pid, "-d", "2s", "-o", self.path("r.heap"))
+        client = self.start(HEAPCTL, "record", self.pid, "-d", "10mins", "-o", self.path("r.heap"))
+        wait_until(self.runs, "the run")
+        # The terminal sends one, and the shell another.
+        for _ in range(3):
+            client.send_signal(signal.SIGHUP)
+        self.assertEqual(client.wait(60), 0)
+        self.assertTrue(os.path.exists(self.path("r.heap")))
+        self.assertEqual(self.runs()[-1]["ended_by"], "stop")
+
+    def test_a_watch_ends_with_its_terminal(self):
+        client = self.start(HEAPCTL, "watch", self.pid, "--when", "rss>1TiB", "--keep", self.path("captures"), stderr=subprocess.PIPE)
+        self.assertTrue(any(b"watching " in line for line in client.stderr))
+        client.send_signal(signal.SIGHUP)
+        self.assertEqual(client.wait(60), 0)
+
+    def test_nohup_keeps_a_recording_without_a_terminal(self):
+        client = self.start("env", "--ignore-signal=HUP", HEAPCTL, "record", self.pid, "-d", "2s", "-o", self.path("r.heap"))
         wait_until(self.runs, "the run")
         client.send_signal(signal.SIGHUP)
         self.assertEqual(client.wait(60), 0)
-        self.assertTrue(os.path.exists(self.path("r.heap")))
+        self.assertEqual(self.runs()[-1]["ended_by"], "deadline")
 
     def test_titles_are_the_name_of_the_process(self):
         # The program's file is redis-check-rdb on Debian.
