@@ -180,6 +180,21 @@ bool profile_run_start(const struct target *target, const struct profile_run_req
 	       start_after(target, request, status, run, err);
 }
 
+/* Sampling may be off now and have been on before: jemalloc keeps the samples of what is in use. */
+static uint64_t count_older(const struct target *target, int64_t id)
+{
+	CLEANUP(http_answer_deinit) struct http_answer answer = { 0 };
+	struct sample_count samples;
+	struct error ignored;
+	char path[64];
+
+	snprintf(path, sizeof path, "/v1/runs/%" PRId64 "/start", id);
+	return agent_get(target, path, &answer, &ignored) &&
+			       sample_count_read(buffer_string(&answer.body), &samples)
+		       ? samples.count
+		       : 0;
+}
+
 bool profile_run_start_own(const struct target *target, const struct profile_run_request *request,
 	struct profile_run *own, struct error *err)
 {
@@ -204,6 +219,8 @@ bool profile_run_start_own(const struct target *target, const struct profile_run
 		.was_reset = request->lg_sample != SAMPLE_LG_KEEP,
 		.allocated_bytes = json_number(status, "memory.allocated"),
 		.begun_ms = clock_monotonic_ms() };
+	if (!own->was_reset)
+		own->older_count = count_older(target, own->id);
 	return true;
 }
 

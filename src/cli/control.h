@@ -103,6 +103,7 @@ struct profile_run {
 	int64_t id;
 	bool was_active;	 /* sampling was on before, and stays on */
 	bool was_reset;		 /* it has an interval of its own: no older samples */
+	uint64_t older_count;	 /* samples from before it that are in its profile, too */
 	int64_t allocated_bytes; /* by the program at its start */
 	int64_t begun_ms;	 /* clock_monotonic_ms */
 };

@@ -135,6 +135,7 @@ static bool collect(const struct target *target, const struct longlived_request 
 		!settle_and_save(target, request, run.was_active, pair, err))
 		return false;
 	yield.was_active = run.was_active;
+	yield.older_count = run.was_active ? 0 : run.older_count;
 	if (!sample_count_of_file(output_name(&pair->after), &yield.samples))
 		return true;
 	sample_yield_measure(&yield, target, run.allocated_bytes);

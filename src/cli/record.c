@@ -112,12 +112,16 @@ static bool choose_interval(const struct target *target, const struct record_req
 	return true;
 }
 
-/* Where sampling was on, the profile has older samples, too: the start profile is saved beside it.
- */
+static bool has_older(const struct profile_run *run)
+{
+	return !run->was_reset && (run->was_active || run->older_count > 0);
+}
+
+/* Where the profile has older samples, too, the start profile is saved beside it. */
 static bool open_start(const struct record_request *request, const struct profile_run *run,
 	const struct output *end, struct output *start, struct error *err)
 {
-	if (request->start_path != NULL || !run->was_active || run->was_reset || end->is_stdout)
+	if (request->start_path != NULL || !has_older(run) || end->is_stdout)
 		return true;
 	CLEANUP(free_cleanup) char *path = xasprintf("%s.before", output_name(end));
 	return output_open(path, "", "", start, err);
@@ -129,16 +133,18 @@ static void explain(const struct target *target, const struct record_request *re
 	const char *const later = request->detaches ? "ends with the detach" : "stays on";
 	struct sample_yield yield = { .duration_ms = clock_monotonic_ms() - run->begun_ms,
 		.was_lowered = run->was_reset,
+		.older_count = run->was_active ? 0 : run->older_count,
 		.was_active = run->was_active };
 
 	if (run->was_active && run->was_reset)
 		fprintf(stderr, "sampling was on before and %s; its samples are discarded\n",
 			later);
-	else if (run->was_active && start->draft.path[0] != '\0')
+	else if (has_older(run) && start->draft.path[0] != '\0')
 		fprintf(stderr,
-			"sampling was on before and %s: %s has older samples, too; what this "
+			"sampling was on before%s%s: %s has older samples, too; what this "
 			"recording added: heapctl diff %s %s\n",
-			later, output_name(end), output_name(start), output_name(end));
+			run->was_active ? " and " : "", run->was_active ? later : "",
+			output_name(end), output_name(start), output_name(end));
 	if (end->is_stdout || !sample_count_of_file(output_name(end), &yield.samples))
 		return;
 	sample_yield_measure(&yield, target, run->allocated_bytes);
@@ -236,7 +242,8 @@ const struct verb verb_record = {
 		"terminal that disconnects, unless nohup started heapctl; a run of heapctl start "
 		"needs no terminal. If heapctl is "
 		"killed, the run still ends on time, and `heapctl runs` has its profile.\n\n"
-		"If sampling is on already it stays on. Then the profile also has older samples, "
+		"If sampling is on already it stays on. Then, and where it was on before, the "
+		"profile also has older samples, "
 		"and the profile from the start is saved as FILE.before: the difference is what "
 		"was recorded.\n\n"
 		"A profile needs a hundred samples or more. --sample changes the interval for this "

@@ -18,6 +18,9 @@
 
 enum { ENOUGH_SAMPLES = 100 };
 
+/* Few programs allocate as much in the time of a recording. */
+#define MAX_USEFUL_BYTES (UINT64_C(1) << 36)
+
 static int floor_lg(uint64_t bytes)
 {
 	return bytes == 0 ? 0 : 63 - __builtin_clzll(bytes);
@@ -28,7 +31,13 @@ static struct quantity_text interval_text(uint64_t bytes)
 	struct quantity_text text = { "" };
 
 	/* "16KiB", as --sample takes it. */
-	if (bytes >= 1048576)
+	if (bytes >= UINT64_C(1) << 60)
+		snprintf(text.text, sizeof text.text, "%" PRIu64 "EiB", bytes >> 60);
+	else if (bytes >= UINT64_C(1) << 40)
+		snprintf(text.text, sizeof text.text, "%" PRIu64 "TiB", bytes >> 40);
+	else if (bytes >= UINT64_C(1) << 30)
+		snprintf(text.text, sizeof text.text, "%" PRIu64 "GiB", bytes >> 30);
+	else if (bytes >= 1048576)
 		snprintf(text.text, sizeof text.text, "%" PRIu64 "MiB", bytes / 1048576);
 	else
 		snprintf(text.text, sizeof text.text, "%" PRIu64 "KiB", bytes / 1024);
@@ -168,14 +177,26 @@ static bool is_of_large_blocks(const struct sample_yield *yield)
 	       samples->bytes / samples->count >= INTERVALS * samples->interval_bytes;
 }
 
-void sample_yield_explain(const struct sample_yield *yield, const struct target *target)
+/* What this recording added; as many as were freed meanwhile are missing in it. */
+static struct sample_yield without_older(const struct sample_yield *yield)
 {
+	struct sample_yield own = *yield;
+	struct sample_count *const samples = &own.samples;
+
+	samples->count -= yield->older_count < samples->count ? yield->older_count : samples->count;
+	samples->taken -= yield->older_count < samples->taken ? yield->older_count : samples->taken;
+	return own;
+}
+
+void sample_yield_explain(const struct sample_yield *all, const struct target *target)
+{
+	const struct sample_yield own = without_older(all), *const yield = &own;
 	const uint64_t interval = yield->samples.interval_bytes;
 	const uint64_t wanted = wanted_interval(yield);
 	const uint64_t grown = yield->grown_bytes < 0 ? 0 : (uint64_t)yield->grown_bytes;
 	const uint64_t bytes = yield->samples.count > 0 ? interval * yield->samples.count : grown;
 	char length[DURATION_TEXT_BYTES];
-	char advice[240];
+	char advice[240], older[64] = "";
 
 	if (yield->samples.count >= ENOUGH_SAMPLES || interval == 0 || is_of_large_blocks(yield))
 		return;
@@ -199,6 +220,8 @@ void sample_yield_explain(const struct sample_yield *yield, const struct target 
 			"--sample %s would have given about %" PRIu64
 			"; record for longer, or while it has work to do",
 			interval_text(wanted).text, bytes / wanted);
+	else if (interval >= MAX_USEFUL_BYTES)
+		snprintf(advice, sizeof advice, "--sample 512KiB is the default");
 	else if (yield->samples.count == 0 && !yield->was_active)
 		snprintf(advice, sizeof advice,
 			"record for longer, or while it has work to do; what it had allocated "
@@ -206,8 +229,10 @@ void sample_yield_explain(const struct sample_yield *yield, const struct target 
 			"--activate");
 	else
 		snprintf(advice, sizeof advice, "record for longer, or while it has work to do");
-	verb_warn("%s: %" PRIu64 " sample%s in %s at one per %s: too few to rely on%s (%s)",
-		target->label, yield->samples.count, yield->samples.count == 1 ? "" : "s",
+	if (yield->older_count > 0)
+		snprintf(older, sizeof older, " (and %" PRIu64 " from before)", yield->older_count);
+	verb_warn("%s: %" PRIu64 " sample%s%s in %s at one per %s: too few to rely on%s (%s)",
+		target->label, yield->samples.count, yield->samples.count == 1 ? "" : "s", older,
 		duration_format(yield->duration_ms, length), interval_text(interval).text,
 		yield->was_lowered && yield->keeps_distances
 			? "; each thread first allocates as much as the interval was "

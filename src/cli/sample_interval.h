@@ -29,6 +29,7 @@ MUST_CHECK bool sample_count_of_file(const char *path, struct sample_count *samp
 /* What came of a recording. */
 struct sample_yield {
 	struct sample_count samples;
+	uint64_t older_count; /* of these, as many are from before; sampling was off meanwhile */
 	int64_t duration_ms;
 	int64_t grown_bytes;  /* more in use by the program than before */
 	int64_t in_use_bytes; /* by the program, after it; 0: not known */

@@ -96,6 +96,8 @@ class Looking(ControlCase):
         other, _ = self.start_redis(conf="prof:true,prof_active:false,lg_prof_sample:63")
         self.wait_for_agent(other.pid)
         self.assertIn("lg_prof_sample:63", self.heapctl("status", other.pid)[0])
+        self.assertIn(": 0 samples in 1.0 s at one per 8EiB: too few to rely on (--sample 512KiB is the default)",
+                      re.sub(r"in \d\.\d s", "in 1.0 s", self.heapctl("record", other.pid, "-d", "1s", "-o", self.path("none.heap"))[1]))
         self.assertIn("nothing will ever be sampled", self.heapctl("doctor", other.pid, code=1)[0].replace("\n         ", " "))
         self.assertIn(str(other.pid), self.heapctl("ps")[0])
         self.heapctl("runs", other.pid)
@@ -403,6 +405,22 @@ class Running(ControlCase):
     def test_words_that_are_options_here(self):
         self.assertIn("(give --type bool, u32,",
                       self.heapctl("mallctl", self.pid, "no.such", code=None)[1])
+
+    def test_a_second_recording_names_the_samples_of_the_first(self):
+        first, second = self.path("first.heap"), self.path("second.heap")
+        for path in (first, second):
+            record = self.start(HEAPCTL, "record", self.pid, "-d", "1mins", "-o", path, stderr=subprocess.PIPE)
+            wait_until(lambda: any(run["state"] == "running" for run in self.runs()), "the run")
+            self.load_redis(self.port, keys=20000)
+            record.send_signal(signal.SIGINT)
+            said = record.stderr.read().decode()
+            self.assertEqual(record.wait(60), 0, said)
+        self.assertFalse(os.path.exists(first + ".before"))
+        self.assertIn(f"sampling was on before: {second} has older samples, too; what this recording added: heapctl diff {second}.before {second}", said)
+        self.assertFalse(self.status()["profiling"]["active"])
+        self.assertTrue(json.loads(self.heapctl("report", "--json", second + ".before")[0])["nodes"])
+        _, said = self.heapctl("record", self.pid, "-d", "1s", "-o", self.path("third.heap"))
+        self.assertRegex(said, r": \d samples? \(and \d+ from before\) in \d\.\d s at one per 4KiB: too few to rely on")
 
     def test_a_recording_leaves_sampling_on_and_keeps_the_profile_before(self):
         self.load_redis(self.port, keys=3000)
