@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -175,6 +176,37 @@ static void add_times(const struct report_session *session, struct profile *prof
 		profile_add_comment(profile, options->remark, strlen(options->remark));
 }
 
+static bool is_same_file(const char *a, const char *b)
+{
+	struct stat first, second;
+
+	return stat(a, &first) == 0 && stat(b, &second) == 0 && first.st_dev == second.st_dev &&
+	       first.st_ino == second.st_ino;
+}
+
+/*
+ * pprof shows the name of the first mapping's file, and Debian's redis-server is a link to
+ * redis-check-rdb. The path stays where it leads to the file here and the other one does not.
+ */
+static void name_program(const struct report_session *session, struct profile *profile)
+{
+	const char *const path = profile_main_path(profile);
+	const char *const file = path_base_name(path);
+	const char *const name = report_session_title(session);
+
+	if (path[0] != '/' || name[0] == '\0' || strchr(name, '/') != NULL ||
+		strncmp(file, name, strlen(name)) == 0)
+		return;
+	CLEANUP(free_cleanup) char *named = xasprintf("%.*s%s", (int)(file - path), path, name);
+	if (access(path, F_OK) == 0 && !is_same_file(named, path))
+		return;
+	const char *const shown = profile_intern(profile, named);
+	for (size_t i = 0; i < profile->mapping_count; i++)
+		if (strcmp(profile->mappings[i].path, path) == 0)
+			profile->mappings[i].path = shown;
+	profile->program = shown;
+}
+
 static bool write_pprof(const struct report_session *session, struct buffer *out, struct error *err)
 {
 	CLEANUP(profile_cleanup) struct profile *selected = NULL;
@@ -184,6 +216,7 @@ static bool write_pprof(const struct report_session *session, struct buffer *out
 		    &selected, err))
 		return false;
 	add_times(session, selected);
+	name_program(session, selected);
 	const size_t all_count = selected->sample_count;
 	const size_t count = all_count + selected->thread_sample_count;
 	CLEANUP(free_cleanup)

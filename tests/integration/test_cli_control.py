@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The control verbs against a real redis-server."""
 import fcntl
+import gzip
 import json
 import os
 import pathlib
@@ -388,6 +389,10 @@ class Running(ControlCase):
         self.heapctl("report", "--raw", profile, "-o", again)
         for source in (self.pid, self.socket_of(self.pid), bundle, profile, recorded, again):
             self.assertEqual(json.loads(self.heapctl("report", "--json", source)[0])["program"], "redis-server", source)
+            self.heapctl("report", "--pprof", "-o", self.path("p.pb.gz"), source)
+            texts = gzip.decompress(pathlib.Path(self.path("p.pb.gz")).read_bytes())
+            self.assertIn(b"/usr/bin/redis-server", texts, source)
+            self.assertNotIn(b"/redis-check-rdb", texts, source)
 
     @unittest.skipIf(shutil.which("jeprof") is None, "without jeprof")
     def test_jeprof_reads_a_profile_that_names_its_process(self):
