@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sampler/sampler.h"
+
 static void log_invalid(struct settings *settings, const char *name, const char *value)
 {
 	snprintf(settings->problem, sizeof settings->problem, "%s: invalid value '%.40s'", name,
@@ -102,7 +104,7 @@ void settings_read(struct settings *settings, char *(*get)(const char *name))
 	static const char *const to_stderr[] = { "stderr", NULL };
 	static const char *const by_jemalloc[] = { "jemalloc", NULL };
 	static const char *const no[] = { "no", NULL };
-	uint64_t keep = 16, sample = 512 * 1024;
+	uint64_t keep = 16, sample = SAMPLER_INTERVAL_DEFAULT;
 
 	*settings = (struct settings){ .keep_bytes = UINT64_C(256) << 20 };
 	copy_text(settings, get, "HEAPCTL_DIR", settings->folder, sizeof settings->folder);
