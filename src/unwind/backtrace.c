@@ -56,12 +56,44 @@ static uintptr_t own_thread(void)
 	return (uintptr_t)__builtin_thread_pointer();
 }
 
+/*
+ * By a wait that ends at once, whatever is there: the kernel reads the word first, EFAULT. It is
+ * the call by which a sandboxed malloc, and the sampler, wait for a lock.
+ */
+static bool is_readable(uint64_t address)
+{
+	enum { UNLIKELY_VALUE = 0x6c746368 };
+	const struct timespec no_time = { 0 };
+	const int errnum = errno;
+	const long result =
+		syscall(SYS_futex, address, FUTEX_WAIT_PRIVATE, UNLIKELY_VALUE, &no_time, NULL, 0);
+	const bool readable =
+		result == 0 || errno == EAGAIN || errno == ETIMEDOUT || errno == EINTR;
+
+	errno = errnum;
+	return readable;
+}
+
+/* That of musl's main thread is in its small static data, so what is behind it may not be mapped.
+ */
+static bool is_readable_block(const char *block)
+{
+	const uint64_t known = own_thread() / PAGE;
+	const uint64_t ends[] = { (uint64_t)(uintptr_t)block,
+		(uint64_t)(uintptr_t)block + CONTROL_BLOCK_BYTES - sizeof(uint64_t) };
+
+	return (ends[0] / PAGE == known || is_readable(ends[0])) &&
+	       (ends[1] / PAGE == known || is_readable(ends[1]));
+}
+
 /* Not of glibc's main thread, whose control block is not on its stack. */
 static ptrdiff_t find_bounds(void)
 {
 	const char *const block = control_block();
 	uint64_t words[2];
 
+	if (!is_readable_block(block))
+		return 0;
 	for (ptrdiff_t at = sizeof words[0]; at + (ptrdiff_t)sizeof words <= CONTROL_BLOCK_BYTES;
 		at += sizeof words[0]) {
 		memcpy(words, block + at, sizeof words);
@@ -118,24 +150,6 @@ void unwind_stack_init(struct unwind_stack *stack, uint64_t sp)
 	unwind_stack_move(stack, sp);
 }
 
-/*
- * By a wait that ends at once, whatever is there: the kernel reads the word first, EFAULT. It is
- * the call by which a sandboxed malloc, and the sampler, wait for a lock.
- */
-static bool is_readable(uint64_t address)
-{
-	enum { UNLIKELY_VALUE = 0x6c746368 };
-	const struct timespec no_time = { 0 };
-	const int errnum = errno;
-	const long result =
-		syscall(SYS_futex, address, FUTEX_WAIT_PRIVATE, UNLIKELY_VALUE, &no_time, NULL, 0);
-	const bool readable =
-		result == 0 || errno == EAGAIN || errno == ETIMEDOUT || errno == EINTR;
-
-	errno = errnum;
-	return readable;
-}
-
 bool unwind_stack_extend(struct unwind_stack *stack, uint64_t address)
 {
 	const uint64_t page = address & ~(uint64_t)(PAGE - 1);
@@ -165,20 +179,56 @@ static uint64_t mix(uint64_t key)
 	return key ^ key >> 32;
 }
 
-static struct unwind_rule search(const struct unwind_list *list, uint64_t pc)
+/*
+ * The instructions through which a signal handler returns have no rule in the kernel's page on
+ * aarch64, and in musl. So they are known by what they are, as in libgcc. glibc's have a rule on
+ * x86-64, where no code is read: another thread may be unmapping it.
+ */
+#if defined(__aarch64__) || !defined(__GLIBC__)
+static bool is_signal_return(uint64_t pc)
 {
+	enum { FUTEX_ALIGNMENT = 4 };
+#if defined(__aarch64__)
+	/* mov x8, #139; svc #0 */
+	static const uint8_t code[] = { 0x68, 0x11, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4 };
+#else
+	/* mov $15, %rax; syscall */
+	static const uint8_t code[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
+#endif
+	const uint64_t first = pc - pc % FUTEX_ALIGNMENT, last = pc + sizeof code - 1;
+
+	return is_readable(first) &&
+	       (first / PAGE == last / PAGE || is_readable(last - last % FUTEX_ALIGNMENT)) &&
+	       memcmp((const void *)(uintptr_t)pc, code, sizeof code) == 0;
+}
+#else
+static bool is_signal_return(uint64_t pc)
+{
+	(void)pc;
+	return false;
+}
+#endif
+
+static struct unwind_rule search(const struct unwind_list *list, const struct unwind_frame *frame)
+{
+	const uint64_t pc = unwind_lookup_pc(frame);
 	const struct unwind_module *const module = unwind_list_find(list, pc);
+	struct unwind_rule rule = { .cfa = UNWIND_CFA_NONE };
 
 	if (module == NULL)
-		return unwind_find_unlisted(pc);
-	if (pc - module->base > UINT32_MAX)
-		return (struct unwind_rule){ .cfa = UNWIND_CFA_NONE };
-	return unwind_table_find(module->rows, module->count, (uint32_t)(pc - module->base));
+		rule = unwind_find_unlisted(pc);
+	else if (pc - module->base <= UINT32_MAX)
+		rule = unwind_table_find(
+			module->rows, module->count, (uint32_t)(pc - module->base));
+	if (rule.cfa == UNWIND_CFA_NONE && is_signal_return(frame->pc))
+		rule = (struct unwind_rule){ .cfa = UNWIND_CFA_SIGNAL };
+	return rule;
 }
 
-static inline struct unwind_rule find_rule(
-	struct unwind_cache *cache, const struct unwind_list *list, uint64_t pc)
+static inline struct unwind_rule find_rule(struct unwind_cache *cache,
+	const struct unwind_list *list, const struct unwind_frame *frame)
 {
+	const uint64_t pc = unwind_lookup_pc(frame);
 	/* Addresses of a process have 47 bits, or 48. */
 	const uint64_t key = pc | (uint64_t)list->generation << 48;
 	const uint64_t mixed = mix(key);
@@ -192,7 +242,7 @@ static inline struct unwind_rule find_rule(
 		memcpy(&rule, &word, sizeof rule);
 		return rule;
 	}
-	rule = search(list, pc);
+	rule = search(list, frame);
 	uint32_t word = 0;
 	memcpy(&word, &rule, sizeof word);
 	atomic_store_explicit(&cache->entries[at].key, key, memory_order_relaxed);
@@ -212,7 +262,7 @@ size_t unwind_backtrace(struct unwind_modules *modules, struct unwind_cache *cac
 	unwind_stack_init(&stack, frame.sp);
 	frame.is_exact_pc = true;
 	while (list != NULL && count < max) {
-		const struct unwind_rule rule = find_rule(cache, list, unwind_lookup_pc(&frame));
+		const struct unwind_rule rule = find_rule(cache, list, &frame);
 		if (rule.cfa != UNWIND_CFA_NONE) {
 			/* The chain, if it was followed, has led back to code that is known. */
 			proven = count;
