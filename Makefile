@@ -56,7 +56,7 @@ check-clang:
 
 # The agent on another machine (in an emulator) and with another C library. Not part of `make test`.
 check-arm64 check-musl: all
-	@scripts/check-platform $(@:check-%=%) $(BUILD)
+	@scripts/check-platform $(@:check-%=%) $(BUILD) $(TEST)
 
 # make fuzz TARGET=heap_v2 FUZZ_SECONDS=3600
 fuzz:

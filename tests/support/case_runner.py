@@ -6,6 +6,7 @@ usage: case_runner.py FILE [CASE-GLOB]
 
 FILE is a test_*.py of Python's unittest or a program of cmocka; both get the same output, which meson shows and
 scripts/test-results counts. A case of unittest is named Class.test_what, and the glob may leave the class out.
+TEST_EMULATOR is the command that starts a program of cmocka which was built for another machine.
 Comments carry what TAP has no field for:
 
     # begin NAME            the case that follows; a time-out or a crash is in the last one that began
@@ -273,7 +274,8 @@ class Cmocka:
 
 
 def run_cmocka(path, glob, tap):
-    process = subprocess.Popen([path, *([] if glob == "*" else [glob])], env=dict(os.environ, CMOCKA_MESSAGE_OUTPUT="TAP"),
+    emulator = os.environ.get("TEST_EMULATOR", "").split()
+    process = subprocess.Popen([*emulator, path, *([] if glob == "*" else [glob])], env=dict(os.environ, CMOCKA_MESSAGE_OUTPUT="TAP"),
                                stdout=subprocess.PIPE, text=True, errors="backslashreplace")
     cmocka = Cmocka(tap, process.pid)
 

@@ -12,21 +12,32 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
 /* Each line leaves at once: a crash loses none, and case_runner.py measures each case. */
-#define UNIT_MAIN(tests)                                          \
-	int main(int argc, char **argv)                           \
-	{                                                         \
-		setvbuf(stdout, NULL, _IOLBF, 0);                 \
-		if (argc > 1)                                     \
-			cmocka_set_test_filter(argv[1]);          \
-		return cmocka_run_group_tests(tests, NULL, NULL); \
+#define UNIT_MAIN_WITH(tests, set_up)                               \
+	int main(int argc, char **argv)                             \
+	{                                                           \
+		setvbuf(stdout, NULL, _IOLBF, 0);                   \
+		if (argc > 1)                                       \
+			cmocka_set_test_filter(argv[1]);            \
+		return cmocka_run_group_tests(tests, set_up, NULL); \
 	}
+#define UNIT_MAIN(tests) UNIT_MAIN_WITH(tests, NULL)
+
+/* Whether the program was built for another machine (case_runner.py). */
+static inline bool unit_is_emulated(void)
+{
+	const char *const emulator = getenv("TEST_EMULATOR");
+
+	return emulator != NULL && *emulator != '\0';
+}
 
 /* Ends a case that cannot run here; `reason` is shown by `make test`. */
 #define skip_because(reason)                             \

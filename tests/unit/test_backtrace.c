@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
 #include <unwind.h>
@@ -464,27 +465,23 @@ static int set_up(void **state)
 	return unwind_modules_update(&modules, &changed, &err) ? 0 : -1;
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(walk_equals_the_compilers_in_a_recursion),
-		cmocka_unit_test(walk_goes_through_a_library),
-		cmocka_unit_test(walk_ends_where_a_thread_begins),
-		cmocka_unit_test(walk_passes_a_signal_handler),
-		cmocka_unit_test(walk_leaves_an_alternate_signal_stack),
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(walk_equals_the_compilers_in_a_recursion),
+	cmocka_unit_test(walk_goes_through_a_library),
+	cmocka_unit_test(walk_ends_where_a_thread_begins),
+	cmocka_unit_test(walk_passes_a_signal_handler),
+	cmocka_unit_test(walk_leaves_an_alternate_signal_stack),
 #if defined(__x86_64__)
-		cmocka_unit_test(walk_passes_a_saved_stack_pointer),
-		cmocka_unit_test(walk_passes_what_a_signal_interrupts_in_assembly),
-		cmocka_unit_test(rows_cover_openssl),
+	cmocka_unit_test(walk_passes_a_saved_stack_pointer),
+	cmocka_unit_test(walk_passes_what_a_signal_interrupts_in_assembly),
+	cmocka_unit_test(rows_cover_openssl),
 #endif
-		cmocka_unit_test(walk_of_a_coroutine_stays_on_its_stack),
-		cmocka_unit_test(walk_survives_any_frame),
-		cmocka_unit_test(no_list_gives_no_frames),
-		cmocka_unit_test(walk_stops_at_its_limit),
-		cmocka_unit_test(rules_without_a_table_are_the_same),
-		cmocka_unit_test(update_follows_what_is_loaded),
-		cmocka_unit_test(walks_continue_while_libraries_come_and_go),
-	};
-
-	return cmocka_run_group_tests(tests, set_up, NULL);
-}
+	cmocka_unit_test(walk_of_a_coroutine_stays_on_its_stack),
+	cmocka_unit_test(walk_survives_any_frame),
+	cmocka_unit_test(no_list_gives_no_frames),
+	cmocka_unit_test(walk_stops_at_its_limit),
+	cmocka_unit_test(rules_without_a_table_are_the_same),
+	cmocka_unit_test(update_follows_what_is_loaded),
+	cmocka_unit_test(walks_continue_while_libraries_come_and_go),
+};
+UNIT_MAIN_WITH(tests, set_up)

@@ -7,6 +7,7 @@
 #include "agent/on_demand.h"
 #include "unit.h"
 
+#if defined(__x86_64__)
 static const struct safe_point_hint no_hint = { .number = -1 };
 
 /* The bytes before the instruction pointer, ending with `before`, and those at it. */
@@ -166,7 +167,16 @@ static void a_sleep_whose_rest_is_unknown_begins_anew_when_it_is_short(void **st
 	assert_int_equal(find(NANOSLEEP, 8, ELSEWHERE, &no_hint, &registers), SAFE_POINT_WAITING);
 }
 
+#else
+static void an_interrupted_call_is_known_by_its_machine_code(void **state)
+{
+	(void)state;
+	skip_because("interrupted calls are recognized on x86-64 only");
+}
+#endif
+
 static const struct CMUnitTest tests[] = {
+#if defined(__x86_64__)
 	cmocka_unit_test(a_thread_is_started_only_out_of_a_waiting_call),
 	cmocka_unit_test(a_wait_for_a_condition_is_none_for_a_lock),
 	cmocka_unit_test(an_interrupted_call_is_started_again),
@@ -175,5 +185,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_connection_is_not_started_again),
 	cmocka_unit_test(a_sleep_continues_with_its_rest),
 	cmocka_unit_test(a_sleep_whose_rest_is_unknown_begins_anew_when_it_is_short),
+#else
+	cmocka_unit_test(an_interrupted_call_is_known_by_its_machine_code),
+#endif
 };
 UNIT_MAIN(tests)

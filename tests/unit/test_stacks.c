@@ -123,16 +123,12 @@ static void a_child_walks_stacks_as_well(void **state)
 	stacks_give_back(&fake.allocator);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(take_over_replaces_the_function_until_it_is_restored),
-		cmocka_unit_test(a_stack_has_no_more_frames_than_it_may),
-		cmocka_unit_test(what_another_has_set_meanwhile_stays),
-		cmocka_unit_test(without_a_hook_the_stacks_stay_the_allocators),
-		cmocka_unit_test(the_setting_keeps_the_allocators_stacks),
-		cmocka_unit_test(a_child_walks_stacks_as_well),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(take_over_replaces_the_function_until_it_is_restored),
+	cmocka_unit_test(a_stack_has_no_more_frames_than_it_may),
+	cmocka_unit_test(what_another_has_set_meanwhile_stays),
+	cmocka_unit_test(without_a_hook_the_stacks_stay_the_allocators),
+	cmocka_unit_test(the_setting_keeps_the_allocators_stacks),
+	cmocka_unit_test(a_child_walks_stacks_as_well),
+};
+UNIT_MAIN(tests)
