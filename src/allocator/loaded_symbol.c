@@ -104,6 +104,15 @@ const ElfW(Sym) * loaded_symbols_get(const struct loaded_symbols *symbols, const
 	}
 }
 
+/*
+ * glibc's loader has a malloc of its own in old versions, for itself; musl's loader is its C
+ * library.
+ */
+bool loaded_symbols_are_of_libc(const struct loaded_symbols *symbols)
+{
+	return loaded_symbols_get(symbols, "__libc_start_main") != NULL;
+}
+
 struct loaded_search {
 	struct loaded_lookup *lookups;
 	size_t count;
@@ -117,9 +126,8 @@ static int look_into_module(struct dl_phdr_info *info, size_t size, void *contex
 	struct loaded_symbols symbols;
 
 	(void)size;
-	/* The loader has a malloc of its own in old versions, for itself. */
-	if (info->dlpi_addr == search->loader || info->dlpi_addr == search->kernel ||
-		!loaded_symbols_read(info, &symbols))
+	if (info->dlpi_addr == search->kernel || !loaded_symbols_read(info, &symbols) ||
+		(info->dlpi_addr == search->loader && !loaded_symbols_are_of_libc(&symbols)))
 		return 0;
 	search->is_complete = search->is_complete && loaded_symbols_has_hash(&symbols);
 	for (struct loaded_lookup *lookup = search->lookups;

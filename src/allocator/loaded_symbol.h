@@ -40,6 +40,9 @@ bool loaded_symbols_has_hash(const struct loaded_symbols *symbols);
 /* The symbol if the module defines it for others, else NULL. Not without a hash table. */
 const ElfW(Sym) * loaded_symbols_get(const struct loaded_symbols *symbols, const char *name);
 
+/* Whether they are those of the C library. */
+bool loaded_symbols_are_of_libc(const struct loaded_symbols *symbols);
+
 /* One name of several; begins with `name` alone. */
 struct loaded_lookup {
 	const char *name;

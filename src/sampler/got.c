@@ -269,7 +269,9 @@ static size_t change_table(struct got_pass *pass, const struct got_module *modul
 static bool is_loader_or_own(const struct got_module *module)
 {
 	return is_in_module(module, __extension__(const void *) got_replace) ||
-	       module->base == getauxval(AT_BASE) || module->begin == getauxval(AT_SYSINFO_EHDR);
+	       (module->base == getauxval(AT_BASE) &&
+		       !loaded_symbols_are_of_libc(&module->symbols)) ||
+	       module->begin == getauxval(AT_SYSINFO_EHDR);
 }
 
 /*

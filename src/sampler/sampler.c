@@ -16,7 +16,7 @@
 #include "sampler/mapped_set.h"
 #include "sampler/site_table.h"
 
-_Thread_local struct sampler_thread sampler_thread __attribute__((tls_model("initial-exec")));
+SAMPLER_THREAD_LOCAL struct sampler_thread sampler_thread;
 _Atomic uint32_t sampler_epoch = 1; /* a thread begins in 0 */
 struct live_set sampler_live;
 

@@ -115,8 +115,17 @@ struct sampler_thread {
 	const void *nested; /* the block that a function called by another one has counted */
 };
 
-extern _Thread_local struct sampler_thread sampler_thread
-	__attribute__((tls_model("initial-exec")));
+/*
+ * glibc keeps room in each thread for such variables of a library that is loaded later. musl keeps
+ * none; there they are taken for all threads when the library is loaded, never at the first use.
+ */
+#ifdef __GLIBC__
+#define SAMPLER_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
+#else
+#define SAMPLER_THREAD_LOCAL _Thread_local
+#endif
+
+extern SAMPLER_THREAD_LOCAL struct sampler_thread sampler_thread;
 /* A new one begins when sampling is switched, or the interval changes: all threads draw again. */
 extern _Atomic uint32_t sampler_epoch;
 extern struct live_set sampler_live;
