@@ -32,16 +32,45 @@ static inline __attribute__((always_inline)) void begin(void)
 	sampler_thread.nested = NULL;
 }
 
-static inline __attribute__((always_inline)) void *counted(void *block, size_t size)
+/*
+ * The rare cases are functions of their own, which the entries end with: so the entries save no
+ * register for them, and are as short as they can be.
+ */
+static __attribute__((noinline, cold)) void *taken(void *block, size_t size, const void *caller)
 {
-	const void *const nested = sampler_thread.nested;
+	sampler_take(block, size, caller);
+	sampler_thread.nested = block;
+	return block;
+}
 
-	if (__builtin_expect(block == NULL || nested == block, false))
+static __attribute__((noinline, cold)) void *counted_around(
+	void *block, size_t size, const void *caller)
+{
+	if (block == NULL || sampler_thread.nested == block)
 		return block;
 	/* A larger block that this one was cut out of. */
-	if (__builtin_expect(nested != NULL, false))
-		sampler_forget(nested);
-	sampler_count(block, size);
+	sampler_forget(sampler_thread.nested);
+	if (sampler_is_due(size))
+		return taken(block, size, caller);
+	sampler_thread.nested = block;
+	return block;
+}
+
+static __attribute__((noinline, cold)) void released(void *block, uintptr_t second, uintptr_t third,
+	void (*original)(void *, uintptr_t, uintptr_t))
+{
+	sampler_forget(block);
+	original(block, second, third);
+}
+
+static inline __attribute__((always_inline)) void *counted(void *block, size_t size)
+{
+	if (__builtin_expect(sampler_thread.nested != NULL, false))
+		return counted_around(block, size, __builtin_return_address(0));
+	if (__builtin_expect(block == NULL, false))
+		return block;
+	if (sampler_is_due(size))
+		return taken(block, size, __builtin_return_address(0));
 	sampler_thread.nested = block;
 	return block;
 }
@@ -136,8 +165,10 @@ static inline __attribute__((always_inline)) void *counted(void *block, size_t s
 	static void (*original_##name)(void *, uintptr_t, uintptr_t);              \
 	static void replace_##name(void *block, uintptr_t second, uintptr_t third) \
 	{                                                                          \
-		sampler_forget(block);                                             \
-		original_##name(block, second, third);                             \
+		if (live_set_may_have(&sampler_live, block))                       \
+			released(block, second, third, original_##name);           \
+		else                                                               \
+			original_##name(block, second, third);                     \
 	}
 
 SIZES(malloc)

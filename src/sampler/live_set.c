@@ -25,12 +25,17 @@ static struct live_table *table_new(size_t slot_count)
 
 	if (table == MAP_FAILED)
 		return NULL;
-	table->slot_count = slot_count;
+	table->slot_mask = slot_count - 1;
 	char *const behind_filter = (char *)table + sizeof *table + slot_count;
 	table->addresses = (_Atomic uintptr_t *)(void *)behind_filter;
 	table->numbers =
 		(uint32_t *)(void *)(behind_filter + slot_count * sizeof table->addresses[0]);
 	return table;
+}
+
+static size_t slot_count_of(const struct live_table *table)
+{
+	return table->slot_mask + 1;
 }
 
 bool live_set_init(struct live_set *set)
@@ -56,9 +61,9 @@ void live_set_deinit(struct live_set *set)
 	struct live_table *const table = atomic_exchange(&set->table, NULL);
 
 	if (table != NULL)
-		munmap(table, table_bytes(table->slot_count));
+		munmap(table, table_bytes(slot_count_of(table)));
 	if (set->previous != NULL)
-		munmap(set->previous, table_bytes(set->previous->slot_count));
+		munmap(set->previous, table_bytes(slot_count_of(set->previous)));
 	set->previous = NULL;
 	memory_resize(&memory_pages, set->blocks, set->block_capacity * sizeof *set->blocks, 0);
 	set->blocks = NULL;
@@ -77,12 +82,31 @@ static uintptr_t address_at(const struct live_table *table, size_t slot)
 
 static size_t next(const struct live_table *table, size_t slot)
 {
-	return (slot + 1) & (table->slot_count - 1);
+	return (slot + 1) & table->slot_mask;
 }
 
 static size_t first_slot(const struct live_table *table, uintptr_t address)
 {
 	return live_slot(table, live_hash(address));
+}
+
+bool live_set_has(const struct live_set *set, const void *block)
+{
+	if (!live_set_may_have(set, block))
+		return false;
+	const struct live_table *const table =
+		atomic_load_explicit(&set->table, memory_order_acquire);
+	const uint32_t moves = atomic_load_explicit(&set->moves, memory_order_acquire);
+	for (size_t slot = first_slot(table, (uintptr_t)block);; slot = next(table, slot)) {
+		const uintptr_t address =
+			atomic_load_explicit(&table->addresses[slot], memory_order_acquire);
+		if (address == (uintptr_t)block)
+			return true;
+		/* Every move stores addresses after `moves`, with release order. */
+		if (address == 0)
+			return (moves & 1) != 0 ||
+			       atomic_load_explicit(&set->moves, memory_order_relaxed) != moves;
+	}
 }
 
 /* The block's slot, or the empty one where its chain ends. */
@@ -104,7 +128,8 @@ static void put(struct live_table *table, size_t slot, uintptr_t address, uint32
 	/* Release: a reader that finds the address in a new table finds the table complete. */
 	atomic_store_explicit(&table->addresses[slot], address, memory_order_release);
 	atomic_store_explicit(filter,
-		(uint8_t)(atomic_load_explicit(filter, memory_order_relaxed) | live_bit(hash)),
+		(uint8_t)(atomic_load_explicit(filter, memory_order_relaxed) |
+			  1U << live_bit(hash)),
 		memory_order_release);
 }
 
@@ -117,7 +142,7 @@ static void clear_bit(struct live_table *table, uint64_t hash)
 	for (size_t slot = first; address_at(table, slot) != 0; slot = next(table, slot)) {
 		const uint64_t other = live_hash(address_at(table, slot));
 		if (live_slot(table, other) == first)
-			bits |= live_bit(other);
+			bits |= (uint8_t)(1U << live_bit(other));
 	}
 	atomic_store_explicit(&table->filter[first], bits, memory_order_relaxed);
 }
@@ -128,7 +153,7 @@ static void clear_bit(struct live_table *table, uint64_t hash)
  */
 static void empty_slot(struct live_set *set, struct live_table *table, size_t empty)
 {
-	const size_t mask = table->slot_count - 1;
+	const size_t mask = table->slot_mask;
 
 	atomic_fetch_add_explicit(&set->moves, 1, memory_order_relaxed);
 	for (size_t slot = next(table, empty); address_at(table, slot) != 0;
@@ -152,7 +177,7 @@ void live_set_trim(struct live_set *set)
 
 	if (set->previous == NULL || clock_monotonic_ms() - set->replaced_ms < GRACE_MS)
 		return;
-	const size_t bytes = table_bytes(set->previous->slot_count);
+	const size_t bytes = table_bytes(slot_count_of(set->previous));
 	/*
 	 * A reader that is still in it finds it empty. The first page says how many slots there
 	 * are. Not by madvise, which a sandbox of the program may not know from its malloc.
@@ -172,7 +197,7 @@ static void retire(struct live_set *set, struct live_table *table)
 {
 	live_set_trim(set);
 	if (set->previous != NULL)
-		set->old_bytes += table_bytes(set->previous->slot_count);
+		set->old_bytes += table_bytes(slot_count_of(set->previous));
 	set->previous = table;
 	set->replaced_ms = clock_monotonic_ms();
 }
@@ -184,7 +209,7 @@ static bool replace_table(struct live_set *set, size_t slot_count)
 
 	if (table == NULL)
 		return false;
-	for (size_t slot = 0; slot < old->slot_count; slot++) {
+	for (size_t slot = 0; slot < slot_count_of(old); slot++) {
 		const uintptr_t address = address_at(old, slot);
 		if (address != 0)
 			put(table, find(table, address), address, old->numbers[slot]);
@@ -233,7 +258,7 @@ static bool take_number(struct live_set *set, uint32_t *number)
 
 bool live_set_add(struct live_set *set, const void *block, struct live_block what)
 {
-	const size_t slot_count = current(set)->slot_count;
+	const size_t slot_count = slot_count_of(current(set));
 	uint32_t number = 0;
 
 	/* At most five eighths of the slots are in use, so chains stay short. */
@@ -268,7 +293,7 @@ void live_set_visit(
 {
 	const struct live_table *const table = current(set);
 
-	for (size_t slot = 0; slot < table->slot_count; slot++) {
+	for (size_t slot = 0; slot < slot_count_of(table); slot++) {
 		if (address_at(table, slot) != 0)
 			visit(context, &set->blocks[table->numbers[slot]]);
 	}
@@ -278,7 +303,7 @@ void live_set_clear(struct live_set *set)
 {
 	struct live_table *const table = current(set);
 
-	for (size_t slot = 0; slot < table->slot_count; slot++) {
+	for (size_t slot = 0; slot < slot_count_of(table); slot++) {
 		if (address_at(table, slot) != 0)
 			atomic_store_explicit(&table->addresses[slot], 0, memory_order_relaxed);
 		atomic_store_explicit(&table->filter[slot], 0, memory_order_relaxed);
@@ -297,7 +322,7 @@ void live_set_shrink(struct live_set *set)
 	set->block_capacity = 0;
 	set->number_end = 0;
 	set->free_number = no_number;
-	if (current(set)->slot_count > LIVE_SLOTS_MIN && !replace_table(set, LIVE_SLOTS_MIN)) {
+	if (slot_count_of(current(set)) > LIVE_SLOTS_MIN && !replace_table(set, LIVE_SLOTS_MIN)) {
 		/* Without memory for a small table the large one stays. */
 	}
 }
@@ -308,8 +333,8 @@ size_t live_set_bytes(const struct live_set *set)
 	size_t bytes = set->old_bytes + set->block_capacity * sizeof *set->blocks;
 
 	if (table != NULL)
-		bytes += table_bytes(table->slot_count);
+		bytes += table_bytes(slot_count_of(table));
 	if (set->previous != NULL)
-		bytes += table_bytes(set->previous->slot_count);
+		bytes += table_bytes(slot_count_of(set->previous));
 	return bytes;
 }

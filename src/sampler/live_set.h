@@ -38,7 +38,7 @@ struct live_block {
 };
 
 struct live_table {
-	size_t slot_count;	      /* a power of two */
+	size_t slot_mask;	      /* how many slots there are, a power of two, less one */
 	_Atomic uintptr_t *addresses; /* 0: free */
 	uint32_t *numbers;	      /* of the blocks, by slot */
 	/* By first slot, a bit for each eighth of the hashes there: most that ask need no more. */
@@ -63,24 +63,25 @@ MUST_CHECK bool live_set_init(struct live_set *set);
 /* Unmaps the tables. No thread may be in live_set_has(). */
 void live_set_deinit(struct live_set *set);
 
-/* Fibonacci hashing; blocks are aligned to 16 bytes, so the lowest bits say nothing. */
+/* Fibonacci hashing. */
 static inline uint64_t live_hash(uintptr_t address)
 {
-	return ((uint64_t)address >> 4) * UINT64_C(0x9e3779b97f4a7c15);
+	return (uint64_t)address * UINT64_C(0x9e3779b97f4a7c15);
 }
 
+/* Blocks are aligned to 16 bytes, so the lowest four bits say nothing. */
 static inline size_t live_slot(const struct live_table *table, uint64_t hash)
 {
-	return (size_t)(hash >> 32) & (table->slot_count - 1);
+	return (size_t)(hash >> 36) & table->slot_mask;
 }
 
-static inline uint8_t live_bit(uint64_t hash)
+static inline unsigned live_bit(uint64_t hash)
 {
-	return (uint8_t)(1U << (hash >> 61));
+	return (unsigned)(hash >> 61);
 }
 
-/* Whether the block was sampled, or may have been: live_set_remove() says. Any thread, no lock. */
-static inline bool live_set_has(const struct live_set *set, const void *block)
+/* False: the block was not sampled. Any thread, no lock. */
+static inline bool live_set_may_have(const struct live_set *set, const void *block)
 {
 	const struct live_table *const table =
 		atomic_load_explicit(&set->table, memory_order_acquire);
@@ -88,23 +89,13 @@ static inline bool live_set_has(const struct live_set *set, const void *block)
 	if (__builtin_expect(table == NULL, false))
 		return false;
 	const uint64_t hash = live_hash((uintptr_t)block);
-	size_t slot = live_slot(table, hash);
-	if (__builtin_expect((atomic_load_explicit(&table->filter[slot], memory_order_relaxed) &
-				     live_bit(hash)) == 0,
-		    true))
-		return false;
-	const uint32_t moves = atomic_load_explicit(&set->moves, memory_order_acquire);
-	for (;; slot = (slot + 1) & (table->slot_count - 1)) {
-		const uintptr_t address =
-			atomic_load_explicit(&table->addresses[slot], memory_order_acquire);
-		if (address == (uintptr_t)block)
-			return true;
-		/* Every move stores addresses after `moves`, with release order. */
-		if (address == 0)
-			return (moves & 1) != 0 ||
-			       atomic_load_explicit(&set->moves, memory_order_relaxed) != moves;
-	}
+	const unsigned bits =
+		atomic_load_explicit(&table->filter[live_slot(table, hash)], memory_order_relaxed);
+	return __builtin_expect((bits >> live_bit(hash) & 1) != 0, false);
 }
+
+/* Whether the block was sampled, or may have been: live_set_remove() says. Any thread, no lock. */
+bool live_set_has(const struct live_set *set, const void *block);
 
 /* False when there is no memory to grow; the set is as it was. Not for a block that is in it. */
 MUST_CHECK bool live_set_add(struct live_set *set, const void *block, struct live_block what);

@@ -125,10 +125,13 @@ struct sampler_thread {
 #define SAMPLER_THREAD_LOCAL _Thread_local
 #endif
 
+/* Hidden: the functions that are replaced address them directly. */
+#pragma GCC visibility push(hidden)
 extern SAMPLER_THREAD_LOCAL struct sampler_thread sampler_thread;
 /* A new one begins when sampling is switched, or the interval changes: all threads draw again. */
 extern _Atomic uint32_t sampler_epoch;
 extern struct live_set sampler_live;
+#pragma GCC visibility pop
 
 /* `caller`: the return address of the entry, where the stack begins. */
 void sampler_take(const void *block, size_t size, const void *caller);
@@ -157,14 +160,21 @@ bool sampler_suspend(const void *block, struct live_block *was);
 void sampler_finish(const void *block, const struct live_block *was);
 void sampler_resume(const void *block, const struct live_block *was);
 
-/* After an allocation that succeeded, in the function that the program has called. */
-static inline __attribute__((always_inline)) void sampler_count(const void *block, size_t size)
+/* Counts an allocation that succeeded, of the calling thread. True: sampler_take() has to be
+ * called. */
+static inline bool sampler_is_due(size_t size)
 {
 	sampler_thread.countdown -= (int64_t)size;
-	if (__builtin_expect(sampler_thread.countdown < 0, false) ||
-		__builtin_expect(sampler_thread.epoch !=
-					 atomic_load_explicit(&sampler_epoch, memory_order_relaxed),
-			false))
+	return __builtin_expect(sampler_thread.countdown < 0, false) ||
+	       __builtin_expect(sampler_thread.epoch !=
+					atomic_load_explicit(&sampler_epoch, memory_order_relaxed),
+		       false);
+}
+
+/* In the function that the program has called. */
+static inline __attribute__((always_inline)) void sampler_count(const void *block, size_t size)
+{
+	if (sampler_is_due(size))
 		sampler_take(block, size, __builtin_return_address(0));
 }
 

@@ -61,7 +61,7 @@ static size_t count_filter_bits(const struct live_set *set)
 	const struct live_table *const table = atomic_load(&set->table);
 	size_t bits = 0;
 
-	for (size_t slot = 0; slot < table->slot_count; slot++)
+	for (size_t slot = 0; slot <= table->slot_mask; slot++)
 		bits += (size_t)__builtin_popcount(atomic_load(&table->filter[slot]));
 	return bits;
 }
