@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """heapctl's own sampler: a pair of malloc and free on four allocators, and the requests of real servers, beside the same without it.
 
-BENCH_ROUNDS (default 5), BENCH_LOAD (default 1): the share of the load on the servers in each round.
+BENCH_PARTS (default: memory stall pairs servers rivals) and BENCH_SERVERS (default: Redis PostgreSQL nginx MariaDB) select;
+BENCH_ROUNDS (default 12): how often each server starts; BENCH_LOAD (default 1): its load, as a factor.
 """
 import json
 import os
@@ -14,14 +15,19 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests/support"))
+from chance import median_interval
 from sampled_servers import SERVERS
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 AGENT = str(BUILD / "src/agent/libheapctl.so")
 LIBRARIES = pathlib.Path("/usr/lib/x86_64-linux-gnu")
 ALLOCATORS = {"glibc": None, "mimalloc": "libmimalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4", "jemalloc": "libjemalloc.so.2"}
-ROUNDS = int(os.environ.get("BENCH_ROUNDS", "5"))
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "12"))
 LOAD = float(os.environ.get("BENCH_LOAD", "1"))
+PARTS = os.environ.get("BENCH_PARTS", "memory stall pairs servers rivals").split()
+# How much load takes about a second of processor time.
+BATCHES = {"Redis": 1500, "PostgreSQL": 2500, "nginx": 8000, "MariaDB": 2500}
+CHOSEN = os.environ.get("BENCH_SERVERS", " ".join(BATCHES)).split()
 STALL_ROUNDS = 15
 TRIM_SECONDS = 5  # the agent releases what was outgrown every two seconds
 VARIANTS = {"plain": None, "idle": {}, "512 KiB": {"HEAPCTL_ACTIVATE": "1"},
@@ -111,51 +117,61 @@ class GlibcRedis(SERVERS["Redis"]):
         super().start(**dict(env, LD_PRELOAD=":".join(filter(None, [env.get("LD_PRELOAD", ""), str(LIBRARIES / "libc.so.6")]))))
 
 
-def cost(server, env, batches):
-    """Seconds of processor time for the load, after a warm-up."""
-    server.start(**env)
-    try:
-        server.load(batches // 10)
-        before = server.cpu_seconds()
-        server.load(batches)
-        return server.cpu_seconds() - before
-    finally:
-        server.stop()
+def cost(server, batches):
+    """Seconds of processor time for the load."""
+    before = server.cpu_seconds()
+    server.load(batches)
+    return server.cpu_seconds() - before
 
 
-def compare(server, variants, batches):
-    """By variant: the minimum seconds of all rounds, and the throughput for the same processor time, beside the first one of the same round."""
-    found = {name: [] for name in variants}
-    for _ in range(ROUNDS):
-        for name, env in variants.items():
-            found[name].append(cost(server, env, max(1, round(batches * LOAD))))
-    first = next(iter(found.values()))
-    return {name: (min(costs), sorted(a / b for a, b in zip(first, costs))) for name, costs in found.items()}
+def compare(kind, folder, variants, batches):
+    """By variant: of each round the throughput for the same processor time, beside the first one.
+
+    All servers of a round start anew, so that no layout of memory or of a hash table decides; then each is loaded alone, in one
+    order and back, so that what changes slowly on the machine meets all alike."""
+    servers = {name: kind(os.path.join(folder, f"server-{number}")) for number, name in enumerate(variants)}
+    for server in servers.values():
+        os.mkdir(server.folder)
+        server.prepare()
+    batches = max(1, round(batches * LOAD))
+    ratios = {name: [] for name in variants}
+    for number in range(ROUNDS):
+        try:
+            for name, settings in variants.items():
+                agents = {} if settings is None else {"HEAPCTL_DIR": servers[name].folder_of_agents()}
+                servers[name].start(**(settings or {}), **agents)
+                servers[name].load(max(1, batches // 5))
+            names = list(variants) if number % 2 == 0 else [*reversed(variants)]
+            costs = dict.fromkeys(names, 0.0)
+            for name in (*names, *reversed(names)):
+                costs[name] += cost(servers[name], batches)
+        finally:
+            for server in servers.values():
+                server.stop()
+        first = costs[next(iter(variants))]
+        for name, seconds in costs.items():
+            ratios[name].append(first / seconds)
+    return ratios
 
 
-def print_ratios(name, costs):
-    first = next(iter(costs.values()))[0]
-    for variant, (seconds, ratios) in costs.items():
-        print(f"  {name:10} {variant:22} {seconds:8.2f} {first / seconds:7.3f}  {statistics.median(ratios):7.3f}   {ratios[0]:.3f} to {ratios[-1]:.3f}",
-              flush=True)
+def print_ratios(name, ratios):
+    for variant, values in list(ratios.items())[1:]:
+        low, high = median_interval(values)
+        print(f"  {name:10} {variant:24} {statistics.median(values):.3f} ({low:.3f} to {high:.3f})", flush=True)
 
 
 def servers():
-    print(f"  requests for the same processor time of the server, as a ratio to plain: by the least of {ROUNDS} interleaved rounds,"
-          " in the median of them, and all")
-    print("  server     variant                 seconds   least   median   from, to")
-    for name, batches in {"Redis": 20000, "PostgreSQL": 10000, "nginx": 40000, "MariaDB": 8000}.items():
+    print(f"  requests for the same processor time of the server, as a ratio to plain: the median of {ROUNDS} rounds, and where it"
+          " lies with 95 %")
+    for name in CHOSEN:
         kind = GlibcRedis if name == "Redis" else SERVERS[name]
         if not kind.is_installed():
             print(f"  {name:10} is not installed")
             continue
         with tempfile.TemporaryDirectory() as folder:
-            server = kind(folder)
-            server.prepare()
-            agents = {"HEAPCTL_DIR": server.folder_of_agents()}
-            variants = {variant: {} if settings is None else dict(settings, **agents, LD_PRELOAD=AGENT)
-                        for variant, settings in VARIANTS.items()}
-            print_ratios(name, compare(server, variants, batches))
+            os.chmod(folder, 0o711)
+            variants = {variant: None if settings is None else dict(settings, LD_PRELOAD=AGENT) for variant, settings in VARIANTS.items()}
+            print_ratios(name, compare(kind, folder, variants, BATCHES[name]))
 
 
 def rivals():
@@ -163,25 +179,28 @@ def rivals():
     print("  other profilers on the same Redis, beside the same allocator without one")
     tcmalloc, jemalloc, heaptrack = (str(path) for path in (LIBRARIES / "libtcmalloc.so.4", LIBRARIES / "libjemalloc.so.2",
                                                             "/usr/lib/heaptrack/libheaptrack_preload.so"))
-    with tempfile.TemporaryDirectory() as folder:
-        active = dict(HEAPCTL_ACTIVATE="1", HEAPCTL_DIR=GlibcRedis(folder).folder_of_agents())
-        for kind, library, variants in (
-                (GlibcRedis, heaptrack, {"glibc": {}, "heapctl, 512 KiB": dict(active, LD_PRELOAD=AGENT),
-                                         "heaptrack": {"LD_PRELOAD": heaptrack, "DUMP_HEAPTRACK_OUTPUT": folder + "/heaptrack"}}),
-                (SERVERS["Redis"], tcmalloc, {"tcmalloc": {"LD_PRELOAD": tcmalloc},
-                                              "heapctl, 512 KiB": dict(active, LD_PRELOAD=f"{AGENT}:{tcmalloc}"),
-                                              "gperftools' HEAPPROFILE": {"LD_PRELOAD": tcmalloc, "HEAPPROFILE": folder + "/gperftools"}}),
-                (SERVERS["Redis"], jemalloc, {"jemalloc": {"MALLOC_CONF": "prof:false"},
-                                              "heapctl, 512 KiB": dict(active, LD_PRELOAD=AGENT, MALLOC_CONF="prof:false"),
-                                              "jemalloc's, 512 KiB": {"MALLOC_CONF": "prof:true,prof_active:true,lg_prof_sample:19"}})):
-            if os.path.exists(library) and kind.is_installed():
-                print_ratios("Redis", compare(kind(folder), variants, 20000))
+    active = {"HEAPCTL_ACTIVATE": "1"}
+    for kind, library, make_variants in (
+            (GlibcRedis, heaptrack, lambda folder: {
+                "glibc": None, "glibc, heapctl": dict(active, LD_PRELOAD=AGENT),
+                "glibc, heaptrack": {"LD_PRELOAD": heaptrack, "DUMP_HEAPTRACK_OUTPUT": folder + "/heaptrack"}}),
+            (SERVERS["Redis"], tcmalloc, lambda folder: {
+                "tcmalloc": {"LD_PRELOAD": tcmalloc}, "tcmalloc, heapctl": dict(active, LD_PRELOAD=f"{AGENT}:{tcmalloc}"),
+                "tcmalloc, HEAPPROFILE": {"LD_PRELOAD": tcmalloc, "HEAPPROFILE": folder + "/gperftools"}}),
+            (SERVERS["Redis"], jemalloc, lambda folder: {
+                "jemalloc": {"MALLOC_CONF": "prof:false"}, "jemalloc, heapctl": dict(active, LD_PRELOAD=AGENT, MALLOC_CONF="prof:false"),
+                "jemalloc's own": {"MALLOC_CONF": "prof:true,prof_active:true,lg_prof_sample:19"}})):
+        if os.path.exists(library) and kind.is_installed():
+            with tempfile.TemporaryDirectory() as folder:
+                print_ratios("Redis", compare(kind, folder, make_variants(folder), BATCHES["Redis"]))
 
 
 with tempfile.TemporaryDirectory() as place:
     os.chmod(place, 0o700)
-    memory(place)
-    stall(place)
-    pairs(place)
+    for part, measure in {"memory": memory, "stall": stall, "pairs": pairs}.items():
+        if part in PARTS:
+            measure(place)
+if "servers" in PARTS:
     servers()
+if "rivals" in PARTS:
     rivals()

@@ -33,6 +33,13 @@ class Bounds(unittest.TestCase):
     def test_few_trials_have_no_bound(self):
         self.assertEqual((chance.fewest(10, 0.5), chance.most(10, 0.5)), (0, 10))
 
+    def test_a_median_lies_in_its_interval_as_often_as_stated(self):
+        for count, outside in ((6, 0), (12, 2), (20, 5)):
+            low, high = chance.median_interval(range(count))
+            self.assertEqual((low, high), (outside, count - 1 - outside))
+            self.assertLessEqual(2 * at_most(count, 0.5, outside), 0.05)
+            self.assertGreater(2 * at_most(count, 0.5, outside + 1), 0.05)
+
     def test_an_estimate_is_about_the_truth(self):
         low, high = chance.estimate_bounds(20000, 512, 4096)
         self.assertLess(low, 20000 * 512)

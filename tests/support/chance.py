@@ -51,3 +51,13 @@ def estimate_bounds(count, size_bytes, interval_bytes):
     """(low, high): the estimate of so many live objects lies outside with a chance below twice RISK."""
     share = sampled_share(size_bytes, interval_bytes)
     return tuple(size_bytes * objects / share for objects in (fewest(count, share), most(count, share)))
+
+
+def median_interval(values, risk=0.05):
+    """(low, high): holds the median of what the values are drawn from, independently, but for the risk (sign test)."""
+    ordered = sorted(values)
+    outside, below = 0, binomial(len(ordered), 0.5, 0)
+    while 2 * below <= risk and 2 * (outside + 1) < len(ordered):
+        outside += 1
+        below += binomial(len(ordered), 0.5, outside)
+    return ordered[max(0, outside - 1)], ordered[len(ordered) - max(1, outside)]
