@@ -11,13 +11,15 @@ import subprocess
 import time
 import unittest
 
-from chance import NORMAL_DEVIATIONS
+from chance import NORMAL_DEVIATIONS, estimate_bounds
 from processes import AGENT, BUILD, HEAPCTL, PATIENCE_SECONDS, SANITIZED, Case, ask, free_port, need, wait_until
 
 PROGRAMS = BUILD / "tests/integration"
 LIBRARIES = pathlib.Path("/usr/lib/x86_64-linux-gnu")
 ALLOCATORS = {"glibc": None, "jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4", "mimalloc": "libmimalloc.so.2"}
 KEPT, SIZE = 10, 1000
+# Starts of each program on each allocator; docs/soak.md has the result of 50.
+RESTARTS = int(os.environ.get("SAMPLER_RESTARTS", "2"))
 SITES_OF_MALLOC = ("plain", "zeroed", "resized", "unresized", "resized_array", "aligned", "aligned_old", "aligned_posix", "page", "pages")
 SITES_OF_NEW = ("new", "new_sized", "new_array", "new_nothrow", "new_array_nothrow", "new_aligned", "new_array_aligned", "new_aligned_nothrow")
 
@@ -155,6 +157,64 @@ class KnownHeaps(SamplerCase):
 
     def test_new_of_mimalloc(self):
         self.check_new("mimalloc")
+
+
+class Restarts(SamplerCase):
+    """Each start draws other sampling points; their sum over all starts is compared with what is known, and with the stated errors."""
+    INTERVAL = 4096
+
+    def estimates(self, pid):
+        """(bytes, standard error) by the function that called the allocator."""
+        path = os.path.join(self.folder, "known.heap")
+        self.heapctl("dump", pid, "-o", path)
+        nodes = json.loads(self.heapctl("report", "--json", "--nodefraction=0", "--nodecount=1000", path)[0])["nodes"]
+        return {match[1]: (node["cumulative"]["value"], node["cumulative"]["standard_error"])
+                for node in nodes if (match := re.fullmatch(r"(?:\(anonymous namespace\)::)?site_(\w+)", node["name"]))}
+
+    def check(self, allocator):
+        without = ["no-pvalloc"] if allocator == "jemalloc" else []
+        sizes = dict.fromkeys(SITES_OF_MALLOC[:-1] if without else SITES_OF_MALLOC, SIZE)
+        sizes.update(aligned=1024, large=SIZE * 1000)
+        programs = [(PROGRAMS / "sampled_malloc", without)]
+        if (BUILD / "examples/sampled_new").exists():
+            programs.append((BUILD / "examples/sampled_new", []))
+            # The C++ library asks for other sizes where the alignment is given.
+            sizes.update((name, SIZE) for name in SITES_OF_NEW if "aligned" not in name)
+        sums, variance = collections.Counter(), 0
+        for _ in range(RESTARTS):
+            for program, words in programs:
+                process = self.start_known(program, *words, allocator=allocator, HEAPCTL_SAMPLE=str(self.INTERVAL))
+                self.answer(process)
+                self.go_on(process, "kept")
+                for name, (value, error) in self.estimates(process.pid).items():
+                    if name in sizes:
+                        sums[name] += value
+                        variance += error**2
+                self.answer(process)
+                self.go_on(process, "freed")
+                self.answer(process)
+                self.assertEqual(process.wait(PATIENCE_SECONDS), 0)
+        for name, size in sizes.items():
+            low, high = estimate_bounds(KEPT * RESTARTS, size, self.INTERVAL)
+            # What is printed is rounded.
+            self.assertTrue(low - RESTARTS <= sums[name] <= high + RESTARTS, f"{name}: {sums[name]} is not in {low}-{high}")
+        off = sum(sums.values()) - KEPT * RESTARTS * sum(sizes.values())
+        # With few samples the error itself is known badly.
+        if RESTARTS >= 10:
+            self.assertLess(abs(off), NORMAL_DEVIATIONS * variance**0.5)
+            print(f"{allocator}: {RESTARTS} starts: off by {off / variance**0.5:+.2f} stated errors in {len(sizes)} functions")
+
+    def test_of_glibc(self):
+        self.check("glibc")
+
+    def test_of_jemalloc_without_profiling(self):
+        self.check("jemalloc")
+
+    def test_of_tcmalloc(self):
+        self.check("tcmalloc")
+
+    def test_of_mimalloc(self):
+        self.check("mimalloc")
 
 
 class Probes(unittest.TestCase):
