@@ -72,7 +72,9 @@ static bool write_slot(struct patching *patching, size_t i, struct error *err)
 		.releases = function->releases,
 		.length = (uint32_t)prologue.length };
 	memcpy(patch->before, function->bytes, sizeof patch->before);
-	return prologue_jump(patch->after, function->address, at) ||
+	/* Straight there from what is near enough: a library, mostly. */
+	return prologue_jump(patch->after, function->address, replacement) ||
+	       prologue_jump(patch->after, function->address, at) ||
 	       error_set(err, ERROR_UNSUPPORTED, "%s is farther than 2 GiB from the area",
 		       function->name);
 }

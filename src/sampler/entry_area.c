@@ -10,8 +10,6 @@
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-enum { STEP_BYTES = 1 << 20 };
-
 static _Atomic(void *) area;
 
 uintptr_t entry_area_address(void)
@@ -40,7 +38,9 @@ bool entry_area_map(uint64_t first, uint64_t limit, struct error *err)
 		return error_set(err, ERROR_INPUT, "no place for the code of patched functions");
 	if (entry_area_address() != 0)
 		return true;
-	for (int i = 0; i < TRIES && limit - first >= ENTRY_AREA_BYTES; i++, first += STEP_BYTES) {
+	/* Over all of it: what is in the way at its beginning may be long. */
+	const uint64_t step = ((limit - first) / TRIES / ENTRY_AREA_BYTES + 1) * ENTRY_AREA_BYTES;
+	for (; first < limit && limit - first >= ENTRY_AREA_BYTES; first += step) {
 		void *const got = map_at(first);
 		if (got != NULL) {
 			atomic_store(&area, got);

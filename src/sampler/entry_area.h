@@ -2,10 +2,10 @@
 /*
  * The memory behind functions that `heapctl attach --method entry` has patched.
  *
- * Such a function begins with a jump to its slot in this area; the slot jumps to the replacement of
- * sampler/entries.c, and behind that holds the instructions that the jump has overwritten and a
- * jump to the rest, which is what the replacement calls as the original. The area lies within 2 GiB
- * of the functions.
+ * Such a function begins with a jump to the replacement of sampler/entries.c, or to its slot in
+ * this area, which jumps there, if the replacement is farther than 2 GiB. Behind that the slot
+ * holds the instructions that the jump has overwritten and a jump to the rest, which is what the
+ * replacement calls as the original. The area lies within 2 GiB of the functions.
  *
  * The agent maps it, readable and executable, and never writes to it: heapctl does, with all
  * threads stopped (inject/entry_patch.h). It begins with what heapctl has written, so that the
