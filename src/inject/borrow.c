@@ -80,14 +80,18 @@ static bool start_thread(
 	const struct injection *injection, struct tracee *tracee, struct error *err)
 {
 	uint64_t code[TRAMPOLINE_CODE_MAX / sizeof(uint64_t)];
-	const struct trampoline_request request = { .resume = tracee->registers.rip,
+	const uint64_t blocked =
+		injection->remote.has_musl ? TRAMPOLINE_BLOCKED_MUSL : TRAMPOLINE_BLOCKED;
+	const uint64_t pc = tracee_stack_registers(tracee).pc;
+	const struct trampoline_request request = { .resume = pc,
 		.memory = injection->memory,
 		.pthread_create = injection->pthread_create,
 		.pthread_detach = injection->pthread_detach,
 		.signals = tracee->signals,
 		.flags = tracee->flags,
-		.resume_interrupted = tracee->registers.rip + 2,
-		.blocked = tracee->blocked };
+		.resume_interrupted = pc + 2,
+		.blocked = tracee->blocked,
+		.blocked_meanwhile = blocked };
 	const size_t size = trampoline_make(&request, code);
 	struct error ignored;
 
@@ -96,7 +100,7 @@ static bool start_thread(
 			err, ERROR_UNSUPPORTED, "this processor cannot save its registers (XSAVE)");
 	else if (remote_write(&injection->remote, injection->code, code, (size + 7) / 8 * 8) ||
 		 tracee_write(tracee, injection->code, code, (size + 7) / 8, err))
-		return tracee_redirect(tracee, injection->code, TRAMPOLINE_BLOCKED, err);
+		return tracee_redirect(tracee, injection->code, blocked, err);
 	if (!tracee_resume(tracee, &ignored)) {
 		/* It has ended. */
 	}

@@ -18,9 +18,6 @@ static bool find_functions(struct injection *injection, struct error *err)
 {
 	const struct remote_process *const remote = &injection->remote;
 
-	if (remote->has_musl)
-		return error_set(err, ERROR_UNSUPPORTED,
-			"it uses musl's C library, and heapctl's agent needs glibc");
 	if (!remote->has_libc && remote->has_interpreter)
 		return error_set(err, ERROR_STATE, "it has not loaded its C library yet");
 	if (!remote->has_libc)
@@ -160,7 +157,7 @@ static bool read_when_started(
 			return true;
 		const struct remote_process *const remote = &injection->remote;
 		const bool may_be_starting =
-			remote->memory >= 0 && !remote->has_musl &&
+			remote->memory >= 0 &&
 			(remote->has_interpreter || remote_is_gone(remote) || remote->count == 0);
 		if (!may_be_starting || clock_monotonic_ms() > until_ms)
 			return false;

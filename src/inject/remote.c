@@ -206,10 +206,17 @@ static bool defines(
 	return remote_functions(remote, module, name, &ignored, 1) == 1;
 }
 
+/* Its C library is its loader. */
+static bool module_is_musl(const struct remote_process *remote, const struct remote_module *module)
+{
+	return defines(remote, module, "__tls_get_addr") &&
+	       defines(remote, module, "__libc_start_main");
+}
+
 static enum remote_role role_of(
 	const struct remote_process *remote, const struct remote_module *module, bool is_program)
 {
-	if (defines(remote, module, "gnu_get_libc_version"))
+	if (defines(remote, module, "gnu_get_libc_version") || module_is_musl(remote, module))
 		return REMOTE_LIBC;
 	if (defines(remote, module, "__tls_get_addr"))
 		return REMOTE_LOADER;
@@ -252,16 +259,6 @@ static void build_table(
 		module->table = (struct unwind_table){ 0 };
 }
 
-/* Its loader's path says which C library it has: /lib/ld-musl-x86_64.so.1. */
-static bool is_musl(const struct remote_process *remote, const struct remote_module *module,
-	const Elf64_Phdr *interpreter)
-{
-	char path[128] = "";
-
-	remote_copy_some(remote, module->bias + interpreter->p_vaddr, path, sizeof path - 1);
-	return strstr(path, "/ld-musl-") != NULL;
-}
-
 /* What is mapped at `start` is the beginning of a file: whether it is a module. */
 static void add_module(struct remote_process *remote, uint64_t start)
 {
@@ -302,8 +299,7 @@ static void add_module(struct remote_process *remote, uint64_t start)
 	module.has_malloc = defines(remote, &module, "malloc");
 	module.role = role_of(remote, &module, interpreter != NULL || header.e_type == ET_EXEC);
 	remote->has_interpreter = remote->has_interpreter || interpreter != NULL;
-	if (interpreter != NULL && is_musl(remote, &module, interpreter))
-		remote->has_musl = true;
+	remote->has_musl = remote->has_musl || module_is_musl(remote, &module);
 	remote->has_libc = remote->has_libc || module.role == REMOTE_LIBC;
 	remote->modules =
 		xreallocarray(remote->modules, remote->count + 1, sizeof *remote->modules);
@@ -384,7 +380,7 @@ void remote_deinit(struct remote_process *remote)
 	*remote = (struct remote_process){ .folder = -1, .memory = -1 };
 }
 
-const struct remote_module *remote_find(const struct remote_process *remote, uint64_t address)
+const struct remote_module *remote_find_begun(const struct remote_process *remote, uint64_t address)
 {
 	size_t low = 0, high = remote->count;
 
@@ -395,5 +391,12 @@ const struct remote_module *remote_find(const struct remote_process *remote, uin
 		else
 			high = middle;
 	}
-	return low > 0 && address < remote->modules[low - 1].end ? &remote->modules[low - 1] : NULL;
+	return low > 0 ? &remote->modules[low - 1] : NULL;
+}
+
+const struct remote_module *remote_find(const struct remote_process *remote, uint64_t address)
+{
+	const struct remote_module *const module = remote_find_begun(remote, address);
+
+	return module != NULL && address < module->end ? module : NULL;
 }

@@ -21,7 +21,7 @@
 
 enum remote_role {
 	REMOTE_PROGRAM,
-	REMOTE_LIBC,	  /* glibc's libc, and libpthread before 2.34 */
+	REMOTE_LIBC,	  /* glibc's libc, and libpthread before 2.34; musl's */
 	REMOTE_LOADER,	  /* ld.so */
 	REMOTE_ALLOCATOR, /* a library that brings a malloc of its own */
 	REMOTE_LIBRARY,	  /* any other, and the vDSO */
@@ -45,7 +45,7 @@ struct remote_process {
 	int folder, memory;
 	struct remote_module *modules; /* sorted by `begin` */
 	size_t count;
-	bool has_musl;
+	bool has_musl; /* its C library, which has no unwind information */
 	bool has_libc;
 	bool has_interpreter;	 /* its libraries are loaded by a loader: it is not static */
 	uint64_t gap, gap_bytes; /* the largest range where nothing is mapped */
@@ -59,6 +59,10 @@ struct remote_function {
 /* ERROR_DENIED, ERROR_NOT_FOUND. Release with remote_deinit, on failure too. */
 MUST_CHECK bool remote_read(struct remote_process *remote, pid_t pid, struct error *err);
 void remote_deinit(struct remote_process *remote);
+
+/* The module whose code begins last at the address or before it; NULL: none. */
+const struct remote_module *remote_find_begun(
+	const struct remote_process *remote, uint64_t address);
 
 /* NULL where no module has code. */
 const struct remote_module *remote_find(const struct remote_process *remote, uint64_t address);

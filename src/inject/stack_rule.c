@@ -39,6 +39,8 @@ static const char *refusal_of(enum stack_kind kind, bool is_waiting)
 		return "is in the allocator";
 	case STACK_SIGNAL:
 		return "is in a signal handler";
+	case STACK_UNREAD:
+		return "has a stack that cannot be walked to its end";
 	case STACK_WITH_MALLOC:
 		return is_waiting ? NULL : "may be in the program's own malloc";
 	case STACK_UNKNOWN:
@@ -81,7 +83,7 @@ bool stack_is_outside(
 	for (size_t i = 0; i < stack->count; i++) {
 		if (stack->pcs[i] - code <= size)
 			return false;
-		if (stack->kinds[i] == STACK_SIGNAL)
+		if (stack->kinds[i] == STACK_SIGNAL || stack->kinds[i] == STACK_UNREAD)
 			is_proven = stack->is_complete;
 	}
 	return is_proven && stack->count > 0;
@@ -137,7 +139,8 @@ void stack_waiting_find(struct stack_waiting *waiting, const struct remote_proce
 		"mq_timedreceive" };
 
 	*waiting = (struct stack_waiting){ 0 };
-	for (size_t i = 0; i < remote->count; i++) {
+	musl_code_find(&waiting->musl, remote);
+	for (size_t i = 0; i < remote->count && !remote->has_musl; i++) {
 		if (remote->modules[i].role != REMOTE_LIBC)
 			continue;
 		read_makecontext(waiting, remote, &remote->modules[i]);
@@ -225,7 +228,9 @@ bool stack_visit(const struct remote_process *remote, const struct stack_waiting
 	copy->size = remote_copy_some(remote, frame.sp, copy->bytes, sizeof copy->bytes);
 	for (int i = 0; i < STACK_FRAMES_MAX; i++) {
 		const uint64_t pc = unwind_lookup_pc(&frame);
-		if (!frame.is_exact_pc && stack_is_context_end(waiting, frame.pc))
+		if (!frame.is_exact_pc && (stack_is_context_end(waiting, frame.pc) ||
+						  (remote->has_musl && musl_is_start(&waiting->musl,
+									       remote, frame.pc))))
 			return true;
 		const struct remote_module *const module = remote_find(remote, pc);
 		const struct unwind_rule rule = rule_of(module, pc);
@@ -235,6 +240,9 @@ bool stack_visit(const struct remote_process *remote, const struct stack_waiting
 			return false;
 		if (rule.cfa == UNWIND_CFA_END)
 			return true;
+		/* Its frames keep no chain. */
+		if (remote->has_musl && rule.cfa == UNWIND_CFA_NONE)
+			return false;
 		const bool has_caller =
 			rule.cfa == UNWIND_CFA_NONE
 				? unwind_step_chain(UNWIND_OWN_MACHINE, &frame, read_word, copy)
@@ -248,23 +256,51 @@ bool stack_visit(const struct remote_process *remote, const struct stack_waiting
 struct kinds_walk {
 	struct thread_stack *stack;
 	const struct stack_waiting *waiting;
+	const struct stack_registers *registers;
 };
 
 static bool add_kind(void *context, const struct stack_frame *frame)
 {
 	const struct kinds_walk *const walk = context;
 
+	const bool is_waiting =
+		walk->registers->is_in_call && frame->is_exact_pc &&
+		musl_is_waiting(&walk->waiting->musl, frame->pc, walk->registers->call);
+
 	walk->stack->pcs[walk->stack->count] = frame->next_pc;
 	walk->stack->kinds[walk->stack->count++] =
-		kind_of(frame->module, walk->waiting, frame->rule, frame->pc);
-	return true;
+		is_waiting ? STACK_WAITING
+			   : kind_of(frame->module, walk->waiting, frame->rule, frame->pc);
+	/* All that is below is the program's. */
+	return !is_waiting;
+}
+
+/* What the walk has not reached: any word may be where the thread comes back to. */
+static void add_words(struct thread_stack *stack, const struct remote_process *remote,
+	const struct musl_code *code, const struct stack_registers *registers)
+{
+	bool is_whole = false;
+	/* One is left for what was not read. */
+	const size_t first = stack->count < STACK_FRAMES_MAX ? stack->count : STACK_FRAMES_MAX - 1;
+	const size_t added = musl_find_words(code, remote, registers->sp, registers->top,
+		stack->pcs + first, STACK_FRAMES_MAX - 1 - first, &is_whole);
+
+	for (size_t i = first; i < first + added; i++)
+		stack->kinds[i] = stack->pcs[i] == code->restorer ? STACK_SIGNAL : STACK_CODE;
+	stack->count = first + added;
+	if (!is_whole) {
+		stack->pcs[stack->count] = 0;
+		stack->kinds[stack->count++] = STACK_UNREAD;
+	}
 }
 
 void stack_walk(struct thread_stack *stack, const struct remote_process *remote,
 	const struct stack_waiting *waiting, const struct stack_registers *registers)
 {
-	struct kinds_walk walk = { stack, waiting };
+	struct kinds_walk walk = { stack, waiting, registers };
 
 	*stack = (struct thread_stack){ .is_in_call = registers->is_in_call };
 	stack->is_complete = stack_visit(remote, waiting, registers, add_kind, &walk);
+	if (remote->has_musl && !stack->is_complete)
+		add_words(stack, remote, &waiting->musl, registers);
 }

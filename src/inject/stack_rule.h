@@ -8,12 +8,16 @@
  * the thread is in neither: it is either in the program's own code, with nothing but such code
  * below it, or in a system call that a waiting function of the C library has made (poll, read,
  * nanosleep), in which no lock is held.
+ *
+ * In a process with musl that is asked of the C library's code (inject/musl_stack.h), and what a
+ * thread may come back to of all words of its stack.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "inject/musl_stack.h"
 #include "inject/remote.h"
 
 enum { STACK_FRAMES_MAX = 256 };
@@ -27,6 +31,7 @@ enum stack_kind {
 	STACK_WITH_MALLOC, /* a program that brings a malloc of its own: may be in it */
 	STACK_UNKNOWN,	   /* made at run time, or without unwind information */
 	STACK_SIGNAL,	   /* a signal handler was called here */
+	STACK_UNREAD,	   /* too long to be read to its end */
 };
 
 struct thread_stack {
@@ -60,6 +65,7 @@ struct stack_waiting {
 	uint64_t makecontext;
 	size_t makecontext_size;
 	unsigned char makecontext_code[STACK_MAKECONTEXT_MAX];
+	struct musl_code musl;
 };
 
 /* Whether makecontext() made the stack of which this is the outermost return address. */
@@ -71,7 +77,9 @@ void stack_waiting_find(struct stack_waiting *waiting, const struct remote_proce
 struct stack_registers {
 	uint64_t pc, sp, fp;
 	uint64_t scratch[UNWIND_SCRATCH_COUNT]; /* not of a thread in a system call */
+	uint64_t top;				/* the stack is below it; 0: unknown */
 	bool is_in_call;
+	long call; /* its number, then */
 };
 
 /* Walks the stack of a thread; the thread should stand still, but need not. */

@@ -61,10 +61,13 @@ bool thread_read_waiting(pid_t pid, pid_t thread, struct stack_registers *regist
 
 	*number = -1;
 	*registers = (struct stack_registers){ .is_in_call = true };
-	return file_try_read(&text, "/proc/%d/task/%d/syscall", (int)pid, (int)thread) &&
-	       sscanf(buffer_string(&text), "%ld %*s %*s %*s %*s %*s %*s %" SCNx64 " %" SCNx64,
-		       number, &registers->sp, &registers->pc) == 3 &&
-	       *number >= 0;
+	const bool waits =
+		file_try_read(&text, "/proc/%d/task/%d/syscall", (int)pid, (int)thread) &&
+		sscanf(buffer_string(&text), "%ld %*s %*s %*s %*s %*s %*s %" SCNx64 " %" SCNx64,
+			number, &registers->sp, &registers->pc) == 3 &&
+		*number >= 0;
+	registers->call = *number;
+	return waits;
 }
 
 /* The last number of NSpid is the one by which the thread knows itself (pid_namespaces(7)). */

@@ -75,6 +75,7 @@ static void rewind_call(struct tracee *tracee)
 	const long result = (long)registers->rax;
 
 	tracee->is_in_call = number >= 0;
+	tracee->call = number;
 	tracee->has_to_rewind = result == -EINTR && tracee_call_ends(number);
 	registers->orig_rax = (unsigned long long)-1;
 	tracee->flags = result == -ERESTARTSYS ? UNLESS_SA_RESTART : EVERY_HANDLER;
@@ -296,7 +297,9 @@ struct stack_registers tracee_stack_registers(const struct tracee *tracee)
 			[UNWIND_R9] = tracee->registers.r9,
 			[UNWIND_R10] = tracee->registers.r10,
 			[UNWIND_R11] = tracee->registers.r11 },
-		.is_in_call = tracee->is_in_call };
+		.top = tracee_thread_pointer(tracee),
+		.is_in_call = tracee->is_in_call,
+		.call = tracee->call };
 }
 
 uint64_t tracee_thread_pointer(const struct tracee *tracee)

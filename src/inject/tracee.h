@@ -25,6 +25,7 @@ struct tracee {
 	/* With which it continues; a system call that was interrupted begins anew by them. */
 	struct user_regs_struct registers;
 	bool is_in_call;     /* it was in a system call */
+	long call;	     /* its number */
 	bool is_in_sequence; /* in a restartable sequence (rseq(2)), which a detour would break */
 	bool has_signal;     /* a handler is to be called just now */
 	/* Which signals' handlers would end the system call, but for those with these flags. */

@@ -20,8 +20,7 @@ _Static_assert(offsetof(struct trampoline_exchange, path) == 64, "see below");
 _Static_assert(offsetof(struct trampoline_exchange, name) == 1088, "see below");
 _Static_assert(offsetof(struct trampoline_exchange, settings) == 1152, "see below");
 _Static_assert(offsetof(struct trampoline_exchange, answer) == 2688, "see below");
-_Static_assert(sizeof(struct trampoline_request) == 8 * 8, "see below");
-_Static_assert(TRAMPOLINE_BLOCKED == 0xfffffffe7ffffb27, "see below");
+_Static_assert(sizeof(struct trampoline_request) == 9 * 8, "see below");
 _Static_assert(
 	TRAMPOLINE_MAPPED_BYTES == 0x45000 && TRAMPOLINE_EXCHANGE_BYTES == 0x1000, "see below");
 
@@ -111,7 +110,7 @@ __asm__(".macro restore\n"
 	/* The new thread. It waits 10,000 times 1 ms for its request. */
 	"30:	push %rbx\n	push %r12\n	sub $24, %rsp\n"
 	"	mov %rdi, %rbx\n"
-	"	mov %fs:0x10, %rdi\n	call *4f(%rip)\n" /* pthread_detach(itself) */
+	"	mov %fs:0, %rdi\n	call *4f(%rip)\n" /* pthread_detach(itself) */
 	"	mov $186, %eax\n	syscall\n	mov %rax, 8(%rbx)\n" /* gettid */
 	"	movl $1, (%rbx)\n"
 	"	mov $2, %r12d\n	call 50f\n	jnz 34f\n"
@@ -155,7 +154,7 @@ __asm__(".macro restore\n"
 	"6:	.quad 0\n"
 	"8:	.quad 0\n"
 	"9:	.quad 0\n"
-	"7:	.quad 0xfffffffe7ffffb27\n" /* TRAMPOLINE_BLOCKED */
+	"7:	.quad 0\n"
 	"trampoline_end:\n"
 	".popsection");
 

@@ -68,14 +68,17 @@ struct trampoline_request {
 	 * unless the handler's flags (sigaction(2)) have one of these; and where it continues then.
 	 */
 	uint64_t signals, flags, resume_interrupted;
-	uint64_t blocked; /* its signal mask when it continues */
+	uint64_t blocked;	    /* its signal mask when it continues */
+	uint64_t blocked_meanwhile; /* and from before its first instruction until then */
 };
 
 /*
- * What the borrowed thread blocks meanwhile, and from before its first instruction: all signals but
- * SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, and glibc's 32 and 33.
+ * What the borrowed thread blocks meanwhile: all signals but SIGILL, SIGTRAP, SIGBUS, SIGFPE,
+ * SIGSEGV, and those that the C library sends to all threads: glibc's 32 and 33, and musl's 34,
+ * for which the sender waits with a lock that pthread_create() takes.
  */
 #define TRAMPOLINE_BLOCKED UINT64_C(0xfffffffe7ffffb27)
+#define TRAMPOLINE_BLOCKED_MUSL UINT64_C(0xfffffffc7ffffb27)
 
 enum {
 	TRAMPOLINE_CODE_MAX = 896,

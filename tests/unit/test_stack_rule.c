@@ -8,14 +8,15 @@
 
 /*
  * A stack by letters, innermost first: c code, l C library, w a function of it that waits, o the
- * loader, a allocator, m program with a malloc, u unknown code, s signal handler. '$' at the end:
- * walked to its end.
+ * loader, a allocator, m program with a malloc, u unknown code, s signal handler, r what was not
+ * read. '$' at the end: walked to its end.
  */
 static struct thread_stack make(const char *letters, bool is_in_call)
 {
-	static const char names[] = "clwoamus";
+	static const char names[] = "clwoamusr";
 	static const enum stack_kind kinds[] = { STACK_CODE, STACK_LIBC, STACK_WAITING,
-		STACK_LOADER, STACK_ALLOCATOR, STACK_WITH_MALLOC, STACK_UNKNOWN, STACK_SIGNAL };
+		STACK_LOADER, STACK_ALLOCATOR, STACK_WITH_MALLOC, STACK_UNKNOWN, STACK_SIGNAL,
+		STACK_UNREAD };
 	struct thread_stack stack = { .is_in_call = is_in_call };
 
 	for (; *letters != '\0' && *letters != '$'; letters++)
@@ -75,6 +76,7 @@ static void what_holds_a_lock_below(void **state)
 	assert_refused("acc$", false, "is in the allocator");
 	assert_refused("wcoccllc$", true, "is loading a library");
 	assert_refused("occ$", false, "is loading a library");
+	assert_refused("wr", true, "has a stack that cannot be walked to its end");
 	assert_refused("wcsllccll$", true, "is in a signal handler");
 	assert_refused("csllccll$", false, "is in a signal handler");
 	/* A comparison that qsort() has called. */
@@ -99,6 +101,8 @@ static void what_will_not_return_to_the_code(void **state)
 	assert_false(stack_is_outside(&stack, CODE, SIZE, false));
 	/* Below a handler there may be more. */
 	stack = make("wcsu", true);
+	assert_false(stack_is_outside(&stack, CODE, SIZE, true));
+	stack = make("wr", true);
 	assert_false(stack_is_outside(&stack, CODE, SIZE, true));
 	stack = make("wcsc$", true);
 	assert_true(stack_is_outside(&stack, CODE, SIZE, true));
