@@ -32,12 +32,21 @@ enum {
 	LOOK_MS = 10,
 };
 
+/* For the C library that the process has. */
+static bool find_library(const struct process *process, char path[4096], struct error *err)
+{
+	struct process_modules modules;
+
+	return process_read_modules(process->pid, &modules, err) &&
+	       agent_library_find(modules.has_musl, path, err);
+}
+
 bool attachment_check(const struct process *process, struct error *err)
 {
 	char library[4096];
 	bool ignored;
 
-	return attach_check(process, false, err) && agent_library_find(library, err) &&
+	return attach_check(process, false, err) && find_library(process, library, err) &&
 	       attach_check_library(process, library, &ignored, err);
 }
 
@@ -107,7 +116,7 @@ static bool load_agent(const struct process *process, const struct entry_functio
 	bool is_visible = false;
 	char library[4096];
 
-	if (!agent_library_find(library, err) ||
+	if (!find_library(process, library, err) ||
 		!attach_check_library(process, library, &is_visible, err) ||
 		!file_map(library, &image, err))
 		return false;

@@ -64,9 +64,9 @@ bool net_program_exec(struct error *err)
 	return error_hint(err, "install heapctl with make install, which installs both");
 }
 
-bool agent_library_find(char path[4096], struct error *err)
+bool agent_library_find(bool has_musl, char path[4096], struct error *err)
 {
-	static const char name[] = "libheapctl.so";
+	const char *const name = has_musl ? "libheapctl-musl.so" : "libheapctl.so";
 	static const char *const places[] = {
 		".",
 		"../agent",		   /* the build tree, seen from src/cli */

@@ -26,5 +26,5 @@ bool net_program_is_needed(int argc, char **argv);
  */
 bool net_program_exec(struct error *err);
 
-/* The path of libheapctl.so. ERROR_NOT_FOUND. */
-MUST_CHECK bool agent_library_find(char path[4096], struct error *err);
+/* The path of libheapctl.so, or of the one for programs with musl. ERROR_NOT_FOUND. */
+MUST_CHECK bool agent_library_find(bool has_musl, char path[4096], struct error *err);

@@ -541,7 +541,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 
 	if (!parse(verb, argc, argv, &wanted, &exit_code))
 		return exit_code;
-	if (!agent_library_find(library, &err) ||
+	if (!agent_library_find(false, library, &err) ||
 		(wanted.record != NULL && !recording_open(wanted.record, &recording, &err)))
 		return verb_fail(&err);
 	wanted.request.command = wanted.command[0];

@@ -116,11 +116,12 @@ static bool check_rights(const struct process *process, bool is_forced, struct e
 static bool check_libc(
 	const struct process *process, const struct process_modules *modules, struct error *err)
 {
-	if (modules->has_libc && !modules->has_musl)
+	if (modules->has_libc && (!modules->has_musl || HEAPCTL_HAS_MUSL_AGENT))
 		return true;
 	if (modules->has_musl)
 		error_set(err, ERROR_UNSUPPORTED,
-			"%s[%d] uses musl's C library, and heapctl's agent needs glibc",
+			"%s[%d] uses musl's C library, and this heapctl was built without the "
+			"agent for it",
 			process->name, (int)process->pid);
 	else if (modules->is_go)
 		error_set(err, ERROR_UNSUPPORTED,
@@ -202,7 +203,7 @@ enum attach_advice attach_advise(
 	const int pid = (int)process->pid;
 	struct error refusal = { 0 };
 
-	if (modules->has_musl || !modules->has_libc) {
+	if (!modules->has_libc || (modules->has_musl && !HEAPCTL_HAS_MUSL_AGENT)) {
 		error_hint(err, "%s", process_agent_hint(modules));
 		return ATTACH_NEVER;
 	}

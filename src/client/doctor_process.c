@@ -78,10 +78,9 @@ static bool examine_kind(struct diagnosis *diagnosis, const struct subject *subj
 			"the program is for another kind of machine than this heapctl (32 bit): "
 			"the agent cannot be loaded");
 	else if (subject->modules.has_musl)
-		diagnosis_add(diagnosis, FINDING_WRONG, "musl",
-			"use a build of the program for glibc",
-			"the program is linked with musl, and the agent with glibc: the agent "
-			"cannot be loaded");
+		diagnosis_add(diagnosis, FINDING_NOTE, "musl", "",
+			"the program is linked with musl: the agent cannot be preloaded, only "
+			"attached");
 	else if (subject->modules.is_go && !subject->modules.has_libc)
 		diagnosis_add(diagnosis, FINDING_WRONG, "go-program", PROGRAM_GO_HINT,
 			"the program is a static Go program: its memory is that of Go's runtime, "

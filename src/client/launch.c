@@ -297,9 +297,10 @@ static bool refuse_impossible(const struct launch_plan *plan, struct error *err)
 	}
 	if (program->is_musl) {
 		error_set(err, ERROR_UNSUPPORTED,
-			"%s is linked with musl, and the agent with glibc: it cannot be loaded",
+			"%s is linked with musl, and what it starts may have glibc: no agent can "
+			"be preloaded into both",
 			program->path);
-		return error_hint(err, "use a build of the program for glibc");
+		return error_hint(err, "start it without heapctl, then heapctl attach PID");
 	}
 	if (program->kind == PROGRAM_STATIC) {
 		error_set(err, ERROR_UNSUPPORTED,

@@ -285,8 +285,8 @@ static void note_path(char path[1024], const struct proc_map *map)
 static void note_module(struct process_modules *modules, const struct proc_map *map)
 {
 	static const char agent_mark[] = "memfd:heapctl.filters.";
-	static const char *const agents[] = { "libheapctl.so", "memfd:libheapctl.so",
-		"memory_profile.so", NULL };
+	static const char *const agents[] = { "libheapctl.so", "libheapctl-musl.so",
+		"memfd:libheapctl.so", "memory_profile.so", NULL };
 	static const char *const jemallocs[] = { "libjemalloc", NULL };
 	static const char *const others[] = { "libtcmalloc", "libmimalloc", "libsnmalloc",
 		"libhoard", "librpmalloc", "libscudo", NULL };
@@ -334,7 +334,8 @@ const char *process_agent_hint(const struct process_modules *modules)
 	if (modules->is_go && !modules->has_libc)
 		return PROGRAM_GO_HINT;
 	if (modules->has_musl)
-		return "use a build of it for glibc instead of musl";
+		return HEAPCTL_HAS_MUSL_AGENT ? "load one with heapctl attach"
+					      : "build heapctl with -Dmusl_agent=true";
 	return modules->has_libc ? "load one with heapctl attach, or start it with heapctl run"
 				 : "link libheapctl.a into it, as nothing can be preloaded into a "
 				   "static program";

@@ -234,7 +234,7 @@ class WithoutAgent(Case):
         for options, compiler, can_attach, said in (
                 ((), "cc", True, "heapctl attach {} tells which functions hold what is allocated from then on"),
                 (("-static",), "cc", False, "is a static program, into which nothing can be loaded"),
-                ((), "musl-gcc", False, "uses musl's C library"),
+                ((), "musl-gcc", True, "heapctl attach {} tells which functions hold what is allocated from then on"),
                 (("-static",), "musl-gcc", False, "is a static program, into which nothing can be loaded")):
             with self.subTest(said, compiler=compiler):
                 process = self.start_plain(*options, compiler=compiler)

@@ -37,6 +37,9 @@ for i in range(10**9):
 
 
 class AttachCase(Case):
+    # What start_waits() starts.
+    waiting_program = "attached"
+
     def attach(self, pid, *arguments, code=0):
         return self.heapctl("attach", pid, *arguments, code=code)
 
@@ -57,7 +60,7 @@ class AttachCase(Case):
 
     def start_waits(self, storms, *arguments):
         """A program that checks itself; see its source."""
-        process = self.start(PROGRAMS / "attached", storms, *arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        process = self.start(PROGRAMS / self.waiting_program, storms, *arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.assertEqual(process.stdout.readline(), "ready\n")
         return process
 

@@ -5,7 +5,6 @@ import json
 import os
 import pathlib
 import random
-import shutil
 import signal
 import subprocess
 import time
@@ -72,17 +71,6 @@ class Places(PlacesCase):
         self.assertGreater(answer["stop_us"], 0)
         self.assertGreaterEqual(answer["max_stop_us"], answer["stop_us"])
         self.assertGreaterEqual(answer["total_stop_us"], answer["max_stop_us"])
-
-    def test_a_program_of_another_c_library(self):
-        compiler = shutil.which("musl-gcc")
-        if compiler is None:
-            self.skipTest("musl-gcc is not installed")
-        source, program = (os.path.join(self.folder, name) for name in ("waits.c", "waits"))
-        pathlib.Path(source).write_text("#include <unistd.h>\nint main(void)\n{\n\tfor (;;)\n\t\tpause();\n}\n")
-        subprocess.run([compiler, "-o", program, source], check=True)
-        process = self.start(program)
-        self.assertIn("uses musl's C library", self.attach(process.pid, code=1)[1])
-        self.assertTrue(is_alive(process.pid))
 
     def test_from_the_first_moment(self):
         """A program that loads its libraries is not taken for one that has none."""

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A program that does one thing again and again while an agent is attached to it and detached, and
+ * checks its blocks meanwhile.
+ *
+ * usage: storms fork|thread|signal|exec|handler|(load LIBRARY)
+ *
+ * Prints "ready", then what went wrong, or "ok" and a count at the end of its input.
+ *
+ * fork: children that allocate; thread: threads that allocate and end; signal: handlers on an
+ * alternate stack that wait; load: a library that is opened and closed; exec: the program itself,
+ * several times a second. "handler" waits for its input in a handler that has interrupted malloc().
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { BLOCKS = 64, THREADS = 4, STACK_BYTES = 64 * 1024, INTERVAL_US = 5000, EXEC_MS = 300 };
+
+static void fault(const char *what)
+{
+	printf("%s: %s\n", what, strerror(errno));
+	fflush(stdout);
+	_exit(1);
+}
+
+/* Allocates blocks that know their number, and frees them. */
+static void churn(void)
+{
+	unsigned char *blocks[BLOCKS];
+
+	for (int i = 0; i < BLOCKS; i++) {
+		const size_t size = 16 + 97 * (size_t)i;
+		blocks[i] = i % 3 == 0 ? calloc(1, size) : malloc(size);
+		if (blocks[i] == NULL)
+			fault("no memory");
+		if (i % 3 == 0 && blocks[i][size - 1] != 0)
+			fault("a block is not zero");
+		memset(blocks[i], i, size);
+	}
+	for (int i = 0; i < BLOCKS; i++) {
+		blocks[i] = realloc(blocks[i], 8000);
+		if (blocks[i] == NULL)
+			fault("no memory");
+		for (size_t at = 0; at < 16 + 97 * (size_t)i; at++) {
+			if (blocks[i][at] != i)
+				fault("a block has changed");
+		}
+		free(blocks[i]);
+	}
+}
+
+static void fork_once(const char *ignored)
+{
+	int status = 0;
+	const pid_t child = fork();
+
+	(void)ignored;
+	if (child == 0) {
+		churn();
+		_exit(0);
+	}
+	if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
+		fault("a child has failed");
+}
+
+static void *run_thread(void *ignored)
+{
+	(void)ignored;
+	churn();
+	return NULL;
+}
+
+static void start_threads(const char *ignored)
+{
+	pthread_t threads[THREADS];
+
+	(void)ignored;
+	for (int i = 0; i < THREADS; i++) {
+		if (pthread_create(&threads[i], NULL, run_thread, NULL) != 0)
+			fault("no thread");
+	}
+	for (int i = 0; i < THREADS; i++) {
+		if (pthread_join(threads[i], NULL) != 0)
+			fault("a thread is lost");
+	}
+}
+
+static void load_once(const char *path)
+{
+	void *const library = dlopen(path, RTLD_NOW);
+
+	if (library == NULL || dlsym(library, "heapctl_version") == NULL || dlclose(library) != 0)
+		fault("the library is not there");
+	churn();
+}
+
+static volatile sig_atomic_t handled;
+
+static void handle(int number)
+{
+	const int error_number = errno;
+
+	(void)number;
+	handled++;
+	(void)poll(NULL, 0, 0);
+	errno = error_number;
+}
+
+static void begin_signals(void)
+{
+	static char stack[STACK_BYTES];
+	const stack_t alternate = { .ss_sp = stack, .ss_size = sizeof stack };
+	const struct sigaction action = { .sa_handler = handle,
+		.sa_flags = SA_ONSTACK | SA_RESTART };
+	const struct itimerval timer = { { 0, INTERVAL_US }, { 0, INTERVAL_US } };
+
+	if (sigaltstack(&alternate, NULL) != 0 || sigaction(SIGALRM, &action, NULL) != 0 ||
+		setitimer(ITIMER_REAL, &timer, NULL) != 0)
+		fault("no timer");
+}
+
+static void wait_for_signals(const char *ignored)
+{
+	const sig_atomic_t before = handled;
+
+	(void)ignored;
+	churn();
+	while (handled == before)
+		pause();
+}
+
+static void execute(const char *mode)
+{
+	setenv("STORMS_IS_READY", "1", 1);
+	execl("/proc/self/exe", "storms", mode, (char *)NULL);
+	fault("exec");
+}
+
+static void wait_for_input(int number)
+{
+	struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
+
+	if (poll(&input, 1, -1) != 1)
+		fault("poll");
+	puts("ok 0");
+	fflush(stdout);
+	_exit(number == 0);
+}
+
+static void wait_in_handler(void)
+{
+	const struct itimerval timer = { .it_value = { 0, INTERVAL_US } };
+
+	if (signal(SIGALRM, wait_for_input) == SIG_ERR || setitimer(ITIMER_REAL, &timer, NULL) != 0)
+		fault("no timer");
+	for (;;)
+		churn();
+}
+
+int main(int count, char **words)
+{
+	const char *const mode = count > 1 ? words[1] : "";
+	const char *const library = count > 2 ? words[2] : NULL;
+	struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
+	void (*const step)(const char *) = strcmp(mode, "fork") == 0	 ? fork_once
+					   : strcmp(mode, "thread") == 0 ? start_threads
+					   : strcmp(mode, "signal") == 0 ? wait_for_signals
+					   : library != NULL		 ? load_once
+									 : NULL;
+	long rounds = 0;
+
+	if (step == NULL && strcmp(mode, "exec") != 0 && strcmp(mode, "handler") != 0)
+		return 2;
+	if (step == wait_for_signals)
+		begin_signals();
+	if (getenv("STORMS_IS_READY") == NULL) {
+		puts("ready");
+		fflush(stdout);
+	}
+	if (strcmp(mode, "handler") == 0)
+		wait_in_handler();
+	if (strcmp(mode, "exec") == 0 && poll(&input, 1, EXEC_MS) == 0)
+		execute(mode);
+	while (step != NULL && poll(&input, 1, 0) == 0 ||
+		(step == wait_for_signals && input.revents == 0)) {
+		step(library);
+		rounds++;
+	}
+	printf("ok %ld\n", rounds);
+	return 0;
+}
