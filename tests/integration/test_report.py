@@ -28,6 +28,11 @@ SOURCE = pathlib.Path(__file__).parent / "programs/store.c"
 INDEX, TABLE = 4096, 3 * 8192
 
 
+def is_open(port):
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0
+
+
 def run(*arguments, program=HEAPCTL, code=0, **options):
     options.setdefault("env", dict(os.environ, XDG_CACHE_HOME=os.path.join(Report.folder, "cache"), HOME=Report.folder))
     result = subprocess.run([program, *map(str, arguments)], capture_output=True, timeout=120, **options)
@@ -416,7 +421,7 @@ class Report(unittest.TestCase):
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(server.wait)
         self.addCleanup(server.kill)
-        wait_until(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0, "the server")
+        wait_until(lambda: is_open(port), "the server")
         name = os.path.basename(self.first)
         error = run("report", f"http://127.0.0.1:{port}/{name}", code=1).stderr.decode()
         self.assertIn(f"(heapctl asked for /{name}/pprof/heap; download a profile that is a file)", error)
