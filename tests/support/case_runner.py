@@ -304,6 +304,9 @@ def run_cmocka(path, glob, tap):
 def main():
     path = pathlib.Path(sys.argv[1]).resolve()
     glob = sys.argv[2] if len(sys.argv) > 2 else "*"
+    # Ignored where this is started with nohup or by a shell in the background, which the programs of the tests would inherit.
+    for number in (signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
     # What a test, or a program that it starts, prints to stdout is no TAP.
     tap = Tap(os.fdopen(os.dup(1), "w"))
     os.dup2(2, 1)
