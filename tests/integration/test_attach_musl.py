@@ -1,11 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Attaching to programs with the C library musl."""
-import collections
 import json
 import os
 import pathlib
-import re
 import resource
 import shutil
 import signal
@@ -16,16 +14,15 @@ import unittest
 import test_attach_container
 import test_attach_places
 from agent_host import PROGRAMS, only_root
+from known_heap import KNOWN, bytes_by_site
 from processes import BUILD, agent_thread, stop, wait_until
 from test_attach import AttachCase
 from test_silent_targets import TRACER
 
 MUSL_AGENT = BUILD / "src/agent/libheapctl-musl.so"
+# The beginnings of threads of sampled_malloc.c.
+OUTERMOST = r"\b(main|site_thread)\b"
 LOADER = "/lib/ld-musl-x86_64.so.1"
-KEPT, SIZE = 10, 1000
-# The sites of sampled_malloc.c, each with what it keeps.
-KNOWN = dict.fromkeys(("plain", "zeroed", "resized", "unresized", "resized_array", "aligned_old", "aligned_posix", "page", "pages"), KEPT * SIZE)
-KNOWN.update(large=KEPT * SIZE * 1000, aligned=KEPT * 1024)
 
 
 def needs_musl(case):
@@ -94,7 +91,7 @@ class Attached(MuslCase):
                 process.stdin.write("\n")
                 process.stdin.flush()
                 self.assertEqual(process.stdout.readline(), "kept\n")
-                found = self.sites(process.pid)
+                found = bytes_by_site(self, process.pid, OUTERMOST)
                 self.assertLessEqual(set(found), set(KNOWN))
                 # The others may have no sample.
                 self.assertAlmostEqual(found["large"] / KNOWN["large"], 1, delta=0.01)
@@ -102,18 +99,6 @@ class Attached(MuslCase):
                 self.assertEqual((status["allocator"]["name"], status["sampler"]["method"]), ("musl", method))
                 self.assertEqual(status["sampler"]["entries"] > 0, method == "entry")
                 self.detach(process.pid)
-
-    def sites(self, pid):
-        path = os.path.join(self.folder, "known.heap")
-        self.heapctl("dump", pid, "-o", path)
-        found = collections.Counter()
-        for line in self.heapctl("report", "--collapsed", path)[0].splitlines():
-            stack, _, size = line.rpartition(" ")
-            for name in re.findall(r"\bsite_(\w+)", stack)[-1:]:
-                # All the way to where the thread begins.
-                self.assertRegex(stack, r"\b(main|site_thread)\b")
-                found[name] += int(size)
-        return found
 
     def test_preloaded_it_counts_every_byte(self):
         process = self.start(PROGRAMS / "sampled_malloc_musl", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -123,7 +108,7 @@ class Attached(MuslCase):
         process.stdin.write("\n")
         process.stdin.flush()
         self.assertEqual(process.stdout.readline(), "kept\n")
-        self.assertEqual(self.sites(process.pid), KNOWN)
+        self.assertEqual(bytes_by_site(self, process.pid, OUTERMOST), KNOWN)
 
     def test_again_with_one_copy_and_nothing_left(self):
         # Threads that allocate would map and unmap memory of their own meanwhile.

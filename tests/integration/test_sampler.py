@@ -12,15 +12,14 @@ import time
 import unittest
 
 from chance import NORMAL_DEVIATIONS, estimate_bounds
+from known_heap import KEPT, KNOWN, SITES_OF_MALLOC, SIZE, bytes_by_site
 from processes import AGENT, BUILD, HEAPCTL, PATIENCE_SECONDS, SANITIZED, Case, ask, free_port, need, wait_until
 
 PROGRAMS = BUILD / "tests/integration"
 LIBRARIES = pathlib.Path("/usr/lib/x86_64-linux-gnu")
 ALLOCATORS = {"glibc": None, "jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4", "mimalloc": "libmimalloc.so.2"}
-KEPT, SIZE = 10, 1000
 # Starts of each program on each allocator; docs/soak.md has the result of 50.
 RESTARTS = int(os.environ.get("SAMPLER_RESTARTS", "2"))
-SITES_OF_MALLOC = ("plain", "zeroed", "resized", "unresized", "resized_array", "aligned", "aligned_old", "aligned_posix", "page", "pages")
 SITES_OF_NEW = ("new", "new_sized", "new_array", "new_nothrow", "new_array_nothrow", "new_aligned", "new_array_aligned", "new_aligned_nothrow")
 
 # Work of many kinds, and words that do not depend on the time or on addresses.
@@ -72,17 +71,6 @@ class SamplerCase(Case):
         process.stdin.write(b"\n")
         process.stdin.flush()
 
-    def sites(self, pid):
-        """Bytes in use by the function that called the allocator."""
-        path = os.path.join(self.folder, "known.heap")
-        self.heapctl("dump", pid, "-o", path)
-        found = collections.Counter()
-        for line in self.heapctl("report", "--collapsed", path)[0].splitlines():
-            stack, _, size = line.rpartition(" ")
-            for name in re.findall(r"\bsite_(\w+)", stack)[-1:]:
-                found[name] += int(size)
-        return found
-
     def status(self, pid):
         return ask(self.socket_of(pid), "/v1/status")[1]
 
@@ -94,11 +82,10 @@ class KnownHeaps(SamplerCase):
         process = self.start_known(PROGRAMS / program, *without, allocator=allocator)
         self.answer(process)
         self.go_on(process, "kept")
-        wanted = dict.fromkeys(SITES_OF_MALLOC, KEPT * SIZE)
-        wanted.update(large=KEPT * SIZE * 1000, aligned=KEPT * 1024)
+        wanted = dict(KNOWN)
         if without:
             del wanted["pages"]
-        self.assertEqual(self.sites(process.pid), wanted)
+        self.assertEqual(bytes_by_site(self, process.pid), wanted)
         status = self.status(process.pid)
         self.assertEqual((status["profiling"]["sampler"], status["sampler"]["dropped"]), ("heapctl", 0))
         self.assertEqual(status["allocator"]["malloc_name"], allocator)
@@ -106,7 +93,7 @@ class KnownHeaps(SamplerCase):
         self.assertIn("switched on by HEAPCTL_ACTIVATE=1 at the start", " ".join(self.heapctl("status", process.pid)[0].split()))
         self.answer(process)
         self.go_on(process, "freed")
-        self.assertEqual(self.sites(process.pid), {})
+        self.assertEqual(bytes_by_site(self, process.pid), {})
         self.answer(process)
         self.assertEqual(process.wait(PATIENCE_SECONDS), 0)
 
@@ -128,7 +115,7 @@ class KnownHeaps(SamplerCase):
         process = self.start_known(BUILD / "examples/sampled_new", allocator=allocator)
         self.answer(process)
         self.go_on(process, "kept")
-        found = self.sites(process.pid)
+        found = bytes_by_site(self, process.pid)
         self.assertEqual(set(found), set(SITES_OF_NEW))
         for name in SITES_OF_NEW:
             # The C++ library asks for a multiple of the alignment.
@@ -136,7 +123,7 @@ class KnownHeaps(SamplerCase):
             self.assertIn(found[name], sizes, name)
         self.answer(process)
         self.go_on(process, "freed")
-        self.assertEqual(self.sites(process.pid), {})
+        self.assertEqual(bytes_by_site(self, process.pid), {})
         self.answer(process)
         self.assertEqual(process.wait(PATIENCE_SECONDS), 0)
 
@@ -396,7 +383,7 @@ class Mapped(SamplerCase):
         process = self.start_mapped(allocator, HEAPCTL_MAPPED="1")
         self.answer(process)
         self.go_on(process, "kept")
-        self.assertEqual(self.sites(process.pid), {**dict.fromkeys(("plain", "uneven", "shared", "cut", "grown", "reserved"), self.SIZE)})
+        self.assertEqual(bytes_by_site(self, process.pid), {**dict.fromkeys(("plain", "uneven", "shared", "cut", "grown", "reserved"), self.SIZE)})
         path = os.path.join(self.folder, "known.heap")
         self.assertRegex(pathlib.Path(path).read_text(), r"\n#sampling heapctl from-start mapped\n")
         document = json.loads(self.heapctl("report", "--json", path)[0])
@@ -410,7 +397,7 @@ class Mapped(SamplerCase):
         self.assertIn("memory that the program maps itself", self.heapctl("status", process.pid)[0])
         self.answer(process)
         self.go_on(process, "freed")
-        self.assertEqual(self.sites(process.pid), {})
+        self.assertEqual(bytes_by_site(self, process.pid), {})
         self.answer(process)
         self.assertEqual(process.wait(PATIENCE_SECONDS), 0)
 
@@ -426,7 +413,7 @@ class Mapped(SamplerCase):
         process = self.start_mapped("glibc")
         self.answer(process)
         self.go_on(process, "kept")
-        self.assertEqual(self.sites(process.pid), {})
+        self.assertEqual(bytes_by_site(self, process.pid), {})
         self.assertFalse(self.status(process.pid)["sampler"]["mapped"])
 
 
@@ -473,12 +460,12 @@ class Switching(SamplerCase):
         self.answer(process)
         self.go_on(process, "kept")
         self.heapctl("deactivate", process.pid)
-        self.assertEqual(self.sites(process.pid)["plain"], KEPT * SIZE)
+        self.assertEqual(bytes_by_site(self, process.pid)["plain"], KEPT * SIZE)
         self.assertTrue(self.status(process.pid)["sampler"]["installed"])
         self.answer(process)
         self.go_on(process, "freed")
         wait_until(lambda: not self.status(process.pid)["sampler"]["installed"], "the sampler to leave")
-        self.assertEqual(self.sites(process.pid), {})
+        self.assertEqual(bytes_by_site(self, process.pid), {})
 
     def test_a_reset_forgets_what_was_sampled(self):
         process = self.start_idle()
@@ -486,7 +473,7 @@ class Switching(SamplerCase):
         self.answer(process)
         self.go_on(process, "kept")
         self.assertEqual(ask(self.socket_of(process.pid), "/v1/reset", "POST")[0], 200)
-        self.assertEqual(self.sites(process.pid), {})
+        self.assertEqual(bytes_by_site(self, process.pid), {})
         self.heapctl("deactivate", process.pid)
         self.assertFalse(self.status(process.pid)["sampler"]["installed"])
         self.answer(process)
@@ -590,7 +577,7 @@ class Plugins(SamplerCase):
         for _ in range(2):
             self.go_on(process, "found by the RUNPATH")
             self.go_on(process, "kept")
-            found = self.sites(process.pid)
+            found = bytes_by_site(self, process.pid)
             if not words:
                 self.assertEqual(found, {"copied": COPIED, "plugin": 15 * 1000})
             self.assertGreaterEqual(found["copied"], COPIED)
@@ -599,7 +586,7 @@ class Plugins(SamplerCase):
             self.go_on(process, "freed")
             # Once a module prefers its own names, slots that are not resolved yet have to wait.
             if not words:
-                self.assertEqual(self.sites(process.pid), {})
+                self.assertEqual(bytes_by_site(self, process.pid), {})
             self.answer(process)
         self.assertEqual(process.wait(PATIENCE_SECONDS), 0)
 

@@ -6,6 +6,7 @@ import re
 import subprocess
 import unittest
 
+from known_heap import bytes_by_site
 from processes import AGENT, PATIENCE_SECONDS, need
 from sampled_servers import SERVERS, find
 from test_sampler import ALLOCATORS, COPIED, LIBRARIES, LOADER, PLUGIN, PROGRAMS, TEXT, SamplerCase, library_of
@@ -194,7 +195,7 @@ class Order(ComparedCase):
         self.answer(process)
         self.go_on(process, "found")
         self.go_on(process, "kept")
-        self.assertEqual(self.sites(process.pid), {"copied": COPIED, "plugin": 15 * 1000})
+        self.assertEqual(bytes_by_site(self, process.pid), {"copied": COPIED, "plugin": 15 * 1000})
 
 
 class Servers(ComparedCase):
