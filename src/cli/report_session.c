@@ -11,6 +11,7 @@
 #include "analysis/filter.h"
 #include "base/file.h"
 #include "base/hash_index.h"
+#include "base/units.h"
 #include "source/symbolize.h"
 #include "base/xalloc.h"
 #include "cli/verb.h"
@@ -564,12 +565,13 @@ struct report_variation report_variation_none(const struct report_session *sessi
 	};
 }
 
-/* "a.heap, b.heap; one sample every 524288 bytes" */
+/* "a.heap, b.heap; a sample every 512 KiB" */
 static char *make_subtitle(const struct report_session *session)
 {
 	const size_t now_count = session->profile_count - session->base_count;
 	const struct profile *const first = session->profiles[0];
 	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
+	char interval[BYTE_SIZE_TEXT_BYTES];
 
 	if (session->options->fragmentation)
 		buffer_append_string(&text, "free places in slabs, by whose objects keep them; ");
@@ -579,9 +581,10 @@ static char *make_subtitle(const struct report_session *session)
 		buffer_append_string(&text, i == 0 ? "" : i == now_count ? " - " : ", ");
 		buffer_append_string(&text, session->profiles[i]->name);
 	}
-	if (first->interval_bytes > 1)
-		buffer_printf(&text, "; a sample every %llu bytes",
-			(unsigned long long)first->interval_bytes);
+	if (first->interval_bytes > 1) {
+		byte_size_format(first->interval_bytes, interval);
+		buffer_printf(&text, "; a sample every %s", interval);
+	}
 	return buffer_take(&text);
 }
 

@@ -21,16 +21,26 @@ enum { ENOUGH_SAMPLES = 100 };
 /* Few programs allocate as much in the time of a recording. */
 #define MAX_USEFUL_BYTES (UINT64_C(1) << 36)
 
+/* "16 KiB", for sentences. */
+static struct quantity_text interval_words(uint64_t bytes)
+{
+	struct quantity_text text;
+
+	_Static_assert(sizeof text.text >= BYTE_SIZE_TEXT_BYTES, "an amount fits");
+	byte_size_format(bytes, text.text);
+	return text;
+}
+
 static int floor_lg(uint64_t bytes)
 {
 	return bytes == 0 ? 0 : 63 - __builtin_clzll(bytes);
 }
 
+/* "16KiB", as --sample takes it. */
 static struct quantity_text interval_text(uint64_t bytes)
 {
 	struct quantity_text text = { "" };
 
-	/* "16KiB", as --sample takes it. */
 	if (bytes >= UINT64_C(1) << 60)
 		snprintf(text.text, sizeof text.text, "%" PRIu64 "EiB", bytes >> 60);
 	else if (bytes >= UINT64_C(1) << 40)
@@ -60,7 +70,7 @@ bool sample_interval_option(struct option_parser *parser, int *lg_sample)
 	}
 	if (bytes != UINT64_C(1) << lg)
 		verb_warn("--sample: jemalloc takes powers of two: one sample per %s",
-			interval_text(UINT64_C(1) << lg).text);
+			interval_words(UINT64_C(1) << lg).text);
 	*lg_sample = lg;
 	return true;
 }
@@ -148,7 +158,7 @@ static void explain_all(
 	verb_warn("%s: all that is in use has %" PRIu64
 		  " sample%s at one per %s: too few to rely on (%s)",
 		target->label, yield->samples.count, yield->samples.count == 1 ? "" : "s",
-		interval_text(interval).text, hint);
+		interval_words(interval).text, hint);
 }
 
 void sample_yield_measure(
@@ -233,7 +243,7 @@ void sample_yield_explain(const struct sample_yield *all, const struct target *t
 		snprintf(older, sizeof older, " (and %" PRIu64 " from before)", yield->older_count);
 	verb_warn("%s: %" PRIu64 " sample%s%s in %s at one per %s: too few to rely on%s (%s)",
 		target->label, yield->samples.count, yield->samples.count == 1 ? "" : "s", older,
-		duration_format(yield->duration_ms, length), interval_text(interval).text,
+		duration_format(yield->duration_ms, length), interval_words(interval).text,
 		yield->was_lowered && yield->keeps_distances
 			? "; each thread first allocates as much as the interval was "
 			  "before"

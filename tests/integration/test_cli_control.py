@@ -97,7 +97,7 @@ class Looking(ControlCase):
         other, _ = self.start_redis(conf="prof:true,prof_active:false,lg_prof_sample:63")
         self.wait_for_agent(other.pid)
         self.assertIn("lg_prof_sample:63", self.heapctl("status", other.pid)[0])
-        self.assertIn(": 0 samples in 1.0 s at one per 8EiB: too few to rely on (--sample 512KiB is the default)",
+        self.assertIn(": 0 samples in 1.0 s at one per 8 EiB: too few to rely on (--sample 512KiB is the default)",
                       re.sub(r"in \d\.\d s", "in 1.0 s", self.heapctl("record", other.pid, "-d", "1s", "-o", self.path("none.heap"))[1]))
         self.assertIn("nothing will ever be sampled", self.heapctl("doctor", other.pid, code=1)[0].replace("\n         ", " "))
         self.assertIn(str(other.pid), self.heapctl("ps")[0])
@@ -425,7 +425,7 @@ class Running(ControlCase):
         self.assertFalse(self.status()["profiling"]["active"])
         self.assertTrue(json.loads(self.heapctl("report", "--json", second + ".before")[0])["nodes"])
         _, said = self.heapctl("record", self.pid, "-d", "1s", "-o", self.path("third.heap"))
-        self.assertRegex(said, r": \d samples? \(and \d+ from before\) in \d\.\d s at one per 4KiB: too few to rely on")
+        self.assertRegex(said, r": \d samples? \(and \d+ from before\) in \d\.\d s at one per 4 KiB: too few to rely on")
 
     def test_a_recording_leaves_sampling_on_and_keeps_the_profile_before(self):
         self.load_redis(self.port, keys=3000)
@@ -481,7 +481,7 @@ class Running(ControlCase):
         self.load_redis(self.port, keys=6000)
         words[5] = "4KiB"
         self.heapctl(*words)
-        self.assertIn("powers of two: one sample per 64KiB",
+        self.assertIn("powers of two: one sample per 64 KiB",
                       self.heapctl("record", self.pid, "-d", "1s", "--sample", "100000", "--discard", "-o", self.path("t.heap"))[1])
         self.assertIn("from 4KiB to", self.heapctl("record", self.pid, "--sample", "1KiB", code=2)[1])
 
@@ -495,7 +495,7 @@ class Running(ControlCase):
         record.send_signal(signal.SIGINT)
         self.assertEqual(record.wait(60), 0)
         said = record.stderr.read().decode()
-        found = re.search(r"(\d+) samples? in .* at one per 512KiB: too few to rely on \(--sample (\d+)KiB would have given about a hundred", said)
+        found = re.search(r"(\d+) samples? in .* at one per 512 KiB: too few to rely on \(--sample (\d+)KiB would have given about a hundred", said)
         self.assertTrue(found, said)
         self.assertNotIn("heapctl record", said)
         # So much smaller as there were too few.
