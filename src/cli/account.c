@@ -357,7 +357,7 @@ static bool make(const char *operand, const struct account_request *request, str
 		!read_profile(&source, &shown.profile, err))
 		return false;
 	shown.name = source.name;
-	shown.process = source.process;
+	shown.process = source_process(&source);
 	shown.time_ms = source.time_ms;
 	shown.is_target = source.kind == SOURCE_TARGET;
 	stats.agent = account_agent_bytes(source_status(&source));

@@ -103,7 +103,9 @@ static void write_about(struct source *source, bool has_symbols,
 	json_object_begin(&json);
 	json_member_integer(&json, "bundle", BUNDLE_FORMAT);
 	json_member_integer(&json, "time_ms", source->time_ms);
-	json_member_string(&json, "target", source->name);
+	json_member_string(&json, "target", source_process(source));
+	if (source->target.kind == TARGET_GATEWAY)
+		json_member_string(&json, "gateway", source->name);
 	json_member_integer(&json, "pid",
 		source->pid != 0 ? source->pid : json_number(source_status(source), "pid"));
 	json_member_bool(&json, "has_symbols", has_symbols);

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -219,6 +220,14 @@ static struct profile_read_options read_options_of(const struct source *source)
 						      source->options.leaves_out_threads };
 }
 
+/* "NAME[PID]"; the others are URLs of a gateway's targets. */
+static bool has_pid(const char *process)
+{
+	const size_t size = strlen(process);
+
+	return size > 0 && process[size - 1] == ']';
+}
+
 /* What a bundle says of itself. */
 static bool read_about(struct source *source, const struct cursor *text, struct error *err)
 {
@@ -228,11 +237,10 @@ static bool read_about(struct source *source, const struct cursor *text, struct 
 	json_t *about = json_loadb((const char *)text->start, cursor_left(text), 0, NULL);
 	snprintf(source->process, sizeof source->process, "%s", json_text(about, "target"));
 	source->time_ms = json_number(about, "time_ms");
-	/* "NAME[PID]", or the URL of a gateway's target. */
-	const size_t size = strcspn(source->process, "[");
-	if (source->program_name[0] == '\0' && source->process[size] == '[')
-		snprintf(source->program_name, sizeof source->program_name, "%.*s", (int)size,
-			source->process);
+	const char *const pid = strrchr(source->process, '[');
+	if (source->program_name[0] == '\0' && pid != NULL && has_pid(source->process))
+		snprintf(source->program_name, sizeof source->program_name, "%.*s",
+			(int)(pid - source->process), source->process);
 	return true;
 }
 
@@ -522,4 +530,16 @@ const json_t *source_status(struct source *source)
 			agent_json_parse((const char *)text.start, cursor_left(&text), 0, &problem);
 	source->is_status_parsed = true;
 	return source->status;
+}
+
+const char *source_process(struct source *source)
+{
+	if (source->process[0] == '\0' || has_pid(source->process))
+		return source->process;
+	const json_t *const status = source_status(source);
+	const char *const name = json_text(status, "name");
+	const int64_t pid = json_number(status, "pid");
+	if (name[0] != '\0' && pid > 0)
+		snprintf(source->process, sizeof source->process, "%.64s[%" PRId64 "]", name, pid);
+	return source->process;
 }

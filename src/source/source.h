@@ -135,6 +135,12 @@ MUST_CHECK bool source_stats(struct source *source, const json_t **stats, struct
 const json_t *source_status(struct source *source);
 
 /*
+ * "redis-server[4711]"; of a gateway's target that is what the agent says, or the target's URL
+ * where it says nothing. "" of a file that is no bundle. Borrowed.
+ */
+const char *source_process(struct source *source);
+
+/*
  * The process name in the name of a file that dump, record or watch wrote. The program's file may
  * have another name: Debian's redis-server is a link to redis-check-rdb, which is what a profile
  * has. False when the name has none.

@@ -348,6 +348,9 @@ class Account(InsightCase):
                 self.assertNotIn("127.0.0.1", self.heapctl("report", "--tree", path)[0])
                 system = os.uname()
                 self.assertEqual((about["pid"], about["kernel"], about["machine"]), (self.server.pid, system.release, system.machine))
+                self.assertEqual((about["target"], about["gateway"]), (f"redis-server[{self.server.pid}]", url.removeprefix("http://")))
+                self.assertIn(f"{path}: redis-server[{self.server.pid}], ", self.heapctl("account", path)[0])
+                self.assertIn(f": redis-server[{self.server.pid}], ", self.heapctl("account", url)[0])
         for part, start in (("smaps", ""), ("limits", "Limit"), ("process-status", "Name:\tredis-server")):
             answer = self.expect(self.get(f"/api/v1/kernel?part={part}"), 200)
             self.assertTrue(answer.text.startswith(start))
