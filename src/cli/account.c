@@ -151,15 +151,26 @@ static void print_absence(const struct account_shown *shown)
 	printf("\n%s: the table has the kernel's figures.\n%s.\n", absence, advice);
 }
 
+/* Ends that print alike are no interval: without samples there is none. */
+static void print_interval(const char *subject, double low, double high, const char *confidence)
+{
+	const struct quantity_text from = quantity_format(QUANTITY_BYTES, low, false);
+	const struct quantity_text to = quantity_format(QUANTITY_BYTES, high, false);
+
+	if (strcmp(from.text, to.text) == 0)
+		printf("%s is %s.\n", subject, from.text);
+	else
+		printf("%s lies between %s and %s%s.\n", subject, from.text, to.text, confidence);
+}
+
 static void print_attach(const struct account_shown *shown)
 {
 	const struct account *const account = &shown->account;
 
 	if (account->has_before)
-		printf("What was in use before the attach, and what the sampler does not see, lies "
-		       "between %s and %s.\n",
-			quantity_format(QUANTITY_BYTES, account->before_low, false).text,
-			quantity_format(QUANTITY_BYTES, account->before_high, false).text);
+		print_interval(
+			"What was in use before the attach, and what the sampler does not see,",
+			account->before_low, account->before_high, "");
 	else if (shown->profile.is_since_attach)
 		puts("It is of what was allocated since the attach. What was in use before cannot "
 		     "be distinguished from free memory, as the allocator's figures are missing.");
@@ -194,9 +205,8 @@ static void print_text(const struct account_shown *shown)
 	if (profile->is_there && profile->inuse_high <= 0)
 		puts("\nThe profile has no samples: it says nothing about what the program uses.");
 	else if (profile->is_there)
-		printf("\nThe profile's figure lies between %s and %s (95%%).\n",
-			quantity_format(QUANTITY_BYTES, profile->inuse_low, false).text,
-			quantity_format(QUANTITY_BYTES, profile->inuse_high, false).text);
+		print_interval("\nThe profile's figure", profile->inuse_low, profile->inuse_high,
+			" (95%)");
 	print_attach(shown);
 	print_reason(shown);
 	print_absence(shown);

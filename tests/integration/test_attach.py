@@ -142,6 +142,15 @@ class Attached(AttachCase):
         trend = json.loads(self.heapctl("trend", "--json", first, second)[0])
         self.assertEqual((trend["attach_count"], trend["runs"]), (1, [0, 1]))
 
+    def test_without_samples_what_was_in_use_before_is_one_figure(self):
+        process = self.start(sys.executable, "-c", "import sys; print('ready', flush=True); sys.stdin.read()",
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        process.stdout.readline()
+        self.attach(process.pid, "--interval", "1GiB")
+        out, _ = self.heapctl("account", process.pid, "--walk")
+        self.assertRegex(out, r"What was in use before the attach, and what the sampler does not see, is \S+ [KM]iB\.")
+        self.assertNotIn("lies between", out)
+
     def test_out_again_and_in_again(self):
         process = self.start_python()
         for _ in range(5):
