@@ -12,7 +12,7 @@ import unittest
 
 from gateway import GatewayCase
 from hostile_agent import PYTHON, HostileCase
-from processes import HEAPCTL, SANITIZED, free_port, own_name, wait_until
+from processes import HEAPCTL, PATIENCE_SECONDS, SANITIZED, free_port, own_name, wait_until
 
 SERVER, STRANGER = 65002, 65001
 NAME = own_name("own")
@@ -247,7 +247,7 @@ class Answers(HostileGatewayCase):
         for name in names:
             self.start_hostile(name, "large", STRANGER)
         newest = lambda: max((snapshot["id"] for name in names for snapshot in self.snapshots(name)), default=0)
-        wait_until(lambda: newest() > first + 16, "many of the stranger's snapshots")
+        wait_until(lambda: newest() > first + 16, "many of the stranger's snapshots", seconds=4 * PATIENCE_SECONDS)
         kept = sum(os.path.getsize(entry) for entry in os.scandir(self.history) if entry.name.endswith(".zst"))
         self.assertLess(kept, 7 << 20)
         self.assertEqual(self.snapshots(NAME)[0]["id"], first)
