@@ -103,6 +103,11 @@ bool api_timeline(struct gateway *gateway, const struct request *request, struct
 	return true;
 }
 
+static uid_t user_of(int64_t owner)
+{
+	return owner == STORE_NO_OWNER ? USER_ANY : (uid_t)owner;
+}
+
 /* A snapshot by its id, or by its time. */
 static bool get_snapshot(struct gateway *gateway, const struct request *request, const char *name,
 	const char *id, int64_t time_ms, struct snapshot *snapshot, struct blob **profile,
@@ -135,6 +140,7 @@ bool api_snapshot(struct gateway *gateway, const struct request *request, struct
 		return false;
 	kept.name = now.target;
 	kept.owner = xasprintf("snapshot/%" PRId64 "-%" PRId64, now.id, before.id);
+	kept.user = user_of(now.owner);
 	kept.time_ms = now.time_ms;
 	kept.base_ms = before.time_ms;
 	if (!snapshot_render_reply(gateway, request, &kept, reply, err))
@@ -234,20 +240,35 @@ static void add_options(struct command_line *line, const struct trend_render *re
 struct trend_order {
 	struct gateway *gateway;
 	const struct trend_render *render;
+	uint64_t bytes; /* of the query's files */
+	uid_t user;	/* whose processes they are of; USER_ANY where that is not known */
 };
+
+static bool gather(const struct trend_order *order, struct blob **series, struct error *err)
+{
+	const struct trend_render *const render = order->render;
+	CLEANUP(fd_cleanup) int scratch = -1;
+	uint64_t held = 0;
+
+	if (!blob_open_scratch(&scratch, err) ||
+		!blob_scratch_take(&held,
+			order->bytes < TREND_BYTES_MAX ? order->bytes : TREND_BYTES_MAX, err))
+		return false;
+	if (store_series_gather(order->gateway->store, &render->query, (size_t)render->max,
+		    TREND_BYTES_MAX, scratch, err))
+		return blob_take_scratch(TAKE_FD(scratch), held, series, err);
+	byte_budget_give(&blob_scratch_budget, held);
+	return false;
+}
 
 static bool make_trend(void *context, struct blob **blob, struct error *err)
 {
 	const struct trend_order *const order = context;
 	const struct trend_render *const render = order->render;
 	CLEANUP(blob_cleanup) struct blob *series = NULL;
-	CLEANUP(fd_cleanup) int scratch = -1;
 	struct command_line line = { 0 };
 
-	if (!blob_open_scratch(&scratch, err) ||
-		!store_series_gather(order->gateway->store, &render->query, (size_t)render->max,
-			TREND_BYTES_MAX, scratch, err) ||
-		!blob_take_fd(TAKE_FD(scratch), &series, err))
+	if (!gather(order, &series, err))
 		return false;
 	if (render->format->option == NULL) {
 		*blob = blob_share(series);
@@ -255,6 +276,7 @@ static bool make_trend(void *context, struct blob **blob, struct error *err)
 	}
 	add_options(&line, render);
 	const struct worker_job job = {
+		.owner = order->user,
 		.arguments = line.arguments,
 		.inputs = { series },
 		.names = { store_folder(order->gateway->store) },
@@ -287,10 +309,12 @@ static char *make_key(const struct trend_render *render, const struct store_seri
 static bool trend_render_get(struct gateway *gateway, const struct trend_render *render,
 	struct store_series *series, struct blob **blob, struct error *err)
 {
-	struct trend_order order = { gateway, render };
+	struct trend_order order = { .gateway = gateway, .render = render };
 
 	if (!store_series_look(gateway->store, &render->query, series, err))
 		return false;
+	order.bytes = series->bytes;
+	order.user = user_of(series->owner);
 	CLEANUP(free_cleanup) char *key = make_key(render, series);
 	/* The profiles themselves are large and quick to gather. */
 	const bool keep = render->format->option != NULL;

@@ -132,6 +132,7 @@ static bool look_up(struct gateway *gateway, const struct request *request, stru
 		!make_question(backend, request, &question, err))
 		return false;
 	const struct worker_job job = {
+		.owner = backend->owner,
 		.arguments = arguments,
 		.standard_input = question.data,
 		.standard_input_size = question.size,

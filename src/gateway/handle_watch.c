@@ -286,18 +286,15 @@ static const struct watch_report *find_report(
 	return NULL;
 }
 
-static bool get_capture(const char *folder, int64_t number, int64_t *time_ms, struct blob **profile,
-	struct error *err)
+static bool get_capture(const char *folder, int64_t number, struct snapshot *snapshot,
+	struct blob **profile, struct error *err)
 {
 	CLEANUP(store_cleanup) struct store *store = NULL;
-	struct snapshot snapshot;
 	int fd;
 
 	if (store_open_reader(folder, STORE_CAPTURES, &store, err) &&
-		store_get_id(store, NULL, number, &snapshot, &fd, err)) {
-		*time_ms = snapshot.time_ms;
+		store_get_id(store, NULL, number, snapshot, &fd, err))
 		return blob_take_fd(fd, profile, err);
-	}
 	if (err->kind != ERROR_NOT_FOUND && err->errnum != ENOENT)
 		return false;
 	error_set(err, ERROR_NOT_FOUND, "there is no capture %" PRId64 " in %s", number, folder);
@@ -312,15 +309,18 @@ bool api_capture(struct gateway *gateway, const struct request *request, struct 
 	const int64_t number = request_number(request, "number", 0);
 	const int64_t base_number = request_number(request, "base", -1);
 	const struct watch_report *report = NULL;
+	struct snapshot now, before = { 0 };
 	char folder[4096];
 
 	if (!watch_view_take(gateway, request, &view, err) ||
 		(report = find_report(&view, request_number(request, "line", 0), folder, err)) ==
 			NULL ||
-		!get_capture(folder, number, &kept.time_ms, &kept.profile, err) ||
-		(base_number >= 0 &&
-			!get_capture(folder, base_number, &kept.base_ms, &kept.base, err)))
+		!get_capture(folder, number, &now, &kept.profile, err) ||
+		(base_number >= 0 && !get_capture(folder, base_number, &before, &kept.base, err)))
 		return false;
+	kept.time_ms = now.time_ms;
+	kept.base_ms = before.time_ms;
+	kept.user = now.owner == STORE_NO_OWNER ? USER_ANY : (uid_t)now.owner;
 	kept.name = report->name;
 	kept.owner = xasprintf("capture/%s/%" PRId64 "-%" PRId64, folder, number, base_number);
 	return snapshot_render_reply(gateway, request, &kept, reply, err);

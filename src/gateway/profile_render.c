@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/xalloc.h"
 #include "client/agent_client.h"
 #include "profile/profile_read.h"
@@ -295,6 +296,7 @@ bool profile_render_run(struct gateway *gateway, struct backend *backend,
 		command_line_add(&line, "--drop_negative", NULL);
 	command_line_add(&line, "/proc/self/fd/3", NULL);
 	const struct worker_job job = {
+		.owner = backend->owner,
 		.arguments = line.arguments,
 		.inputs = { profile, base },
 		.names = { describe_id(render, render->id, now),
@@ -369,26 +371,40 @@ void snapshot_profiles_deinit(struct snapshot_profiles *kept)
 	*kept = (struct snapshot_profiles){ 0 };
 }
 
+/* Piece by piece, so that only the file has all of it. */
+static bool copy_expanded(struct input *input, int out, uint64_t *held, struct error *err)
+{
+	struct cursor in;
+
+	if (!input_cursor(input, &in, err))
+		return false;
+	while (cursor_more(&in)) {
+		const size_t size = cursor_left(&in);
+		const unsigned char *const piece = cursor_take(&in, size);
+		if (!blob_scratch_take(held, size, err) ||
+			!file_write_fd(out, "a scratch file", piece, size, err))
+			return false;
+	}
+	return !input_failure(input, err);
+}
+
 /* The history's profiles are compressed; clients get them expanded. */
 static bool expand(struct blob *kept, struct blob **blob, struct error *err)
 {
-	struct input input = { 0 };
-	struct buffer text = BUFFER_OR_EXIT;
+	CLEANUP(input_close) struct input input = { 0 };
+	CLEANUP(fd_cleanup) int scratch = -1;
+	uint64_t held = 0;
 
 	if (!input_over("a kept profile", kept->data, kept->size, NULL, &input, err))
 		return false;
-	if (!input_expand(&input, err)) {
-		input_close(&input);
-		return false;
-	}
 	if (input.data == kept->data) {
 		*blob = blob_share(kept);
-	} else {
-		buffer_append(&text, input.data, input.size);
-		*blob = blob_take(&text);
+		return true;
 	}
-	input_close(&input);
-	return true;
+	if (blob_open_scratch(&scratch, err) && copy_expanded(&input, scratch, &held, err))
+		return blob_take_scratch(TAKE_FD(scratch), held, blob, err);
+	byte_budget_give(&blob_scratch_budget, held);
+	return false;
 }
 
 /* What is needed to draw one. */
@@ -413,6 +429,7 @@ static bool draw(void *context, struct blob **blob, struct error *err)
 	snprintf(target.label, sizeof target.label, "%s", kept->name);
 	backend = backend_new(&target, kept->name);
 	backend->pid = 0;
+	backend->owner = kept->user;
 	return profile_render_run(
 		job->gateway, backend, job->render, kept->profile, kept->base, blob, err);
 }

@@ -83,6 +83,7 @@ MUST_CHECK bool profile_render_run(struct gateway *gateway, struct backend *back
 struct snapshot_profiles {
 	const char *name; /* of their target */
 	char *owner;	  /* their part of the cache's key; freed by snapshot_profiles_deinit */
+	uid_t user;	  /* whose process it was; USER_ANY where that is not known */
 	struct blob *profile, *base; /* `base` is what is subtracted; NULL for nothing */
 	int64_t time_ms, base_ms;    /* when they were taken */
 };

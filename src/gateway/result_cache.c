@@ -65,6 +65,29 @@ bool blob_open_scratch(int *fd_ret, struct error *err)
 	return true;
 }
 
+struct byte_budget blob_scratch_budget = { .limit = BLOB_SCRATCH_BYTES };
+
+bool blob_scratch_take(uint64_t *held, uint64_t bytes, struct error *err)
+{
+	if (byte_budget_take(&blob_scratch_budget, *held, bytes)) {
+		*held += bytes;
+		return true;
+	}
+	error_set(err, ERROR_TIMEOUT, "the profiles that are being sent need too much space");
+	return error_hint(err, "try again in a moment; fewer downloads at a time need less");
+}
+
+bool blob_take_scratch(int fd, uint64_t held, struct blob **blob, struct error *err)
+{
+	if (!blob_take_fd(fd, blob, err)) {
+		byte_budget_give(&blob_scratch_budget, held);
+		return false;
+	}
+	(*blob)->budget = &blob_scratch_budget;
+	(*blob)->budget_bytes = held;
+	return true;
+}
+
 const char *blob_scratch_place(void)
 {
 	return access(scratch_folder(), W_OK) == 0 ? scratch_folder() : "in memory";

@@ -40,6 +40,22 @@ MUST_CHECK bool blob_take_fd(int fd, struct blob **blob, struct error *err);
  */
 MUST_CHECK bool blob_open_scratch(int *fd, struct error *err);
 
+/*
+ * Of the scratch files that are made from profiles: clients that read slowly keep them. Profiles of
+ * targets have a budget of their own, so that such clients do not stop the history.
+ */
+#define BLOB_SCRATCH_BYTES (UINT64_C(2) << 30)
+extern struct byte_budget blob_scratch_budget;
+
+/*
+ * Takes `bytes` more of blob_scratch_budget for a file that has `*held` of it, and adds them to
+ * `*held`. ERROR_TIMEOUT when there are not as many.
+ */
+MUST_CHECK bool blob_scratch_take(uint64_t *held, uint64_t bytes, struct error *err);
+
+/* blob_take_fd of a scratch file that has `held` bytes of the budget; the blob gives them back. */
+MUST_CHECK bool blob_take_scratch(int fd, uint64_t held, struct blob **blob, struct error *err);
+
 /* Where scratch files are, for display. */
 const char *blob_scratch_place(void);
 

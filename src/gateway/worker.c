@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -226,6 +227,19 @@ static void name_inputs(const struct worker_job *job, struct error *err)
 	snprintf(err->message, sizeof err->message, "%s", buffer_string(&named));
 }
 
+/* Other jobs may have used up the budget meanwhile; then the result is dropped. */
+static bool take_result(int fd, struct blob **output, struct error *err)
+{
+	CLEANUP(fd_cleanup) int result = fd;
+	uint64_t held = 0;
+	struct stat status;
+
+	if (fstat(result, &status) != 0)
+		return error_system(err, errno, "a scratch file");
+	return blob_scratch_take(&held, (uint64_t)status.st_size, err) &&
+	       blob_take_scratch(TAKE_FD(result), held, output, err);
+}
+
 static bool run(
 	const struct worker_job *job, int cancel_fd, struct blob **output, struct error *err)
 {
@@ -248,7 +262,7 @@ static bool run(
 		name_inputs(job, err);
 		return false;
 	}
-	return blob_take_fd(TAKE_FD(result), output, err);
+	return take_result(TAKE_FD(result), output, err);
 }
 
 void worker_pool_init(struct worker_pool *pool, unsigned places)
@@ -264,16 +278,72 @@ void worker_pool_deinit(struct worker_pool *pool)
 	pthread_mutex_destroy(&pool->mutex);
 }
 
-static bool acquire_slot(struct worker_pool *pool, struct error *err)
+struct worker_waiter {
+	struct worker_waiter *next;
+	uid_t owner;
+};
+
+static unsigned running_count(const struct worker_pool *pool, uid_t owner)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < pool->taken; i++)
+		count += pool->owners[i] == owner;
+	return count;
+}
+
+static bool is_next(const struct worker_pool *pool, const struct worker_waiter *waiter)
+{
+	const unsigned own = running_count(pool, waiter->owner);
+	bool is_earlier = true;
+
+	if (pool->taken >= pool->places + (own == 0))
+		return false;
+	for (const struct worker_waiter *other = pool->waiters; other != NULL;
+		other = other->next) {
+		const unsigned running = running_count(pool, other->owner);
+		is_earlier = is_earlier && other != waiter;
+		if (running < own || (running == own && is_earlier))
+			return false;
+	}
+	return true;
+}
+
+/* At the end of the list. */
+static void add_waiter(struct worker_pool *pool, struct worker_waiter *waiter)
+{
+	struct worker_waiter **place = &pool->waiters;
+
+	while (*place != NULL)
+		place = &(*place)->next;
+	*place = waiter;
+}
+
+static void remove_waiter(struct worker_pool *pool, const struct worker_waiter *waiter)
+{
+	struct worker_waiter **place = &pool->waiters;
+
+	while (*place != waiter)
+		place = &(*place)->next;
+	*place = waiter->next;
+}
+
+static bool acquire_slot(struct worker_pool *pool, uid_t owner, struct error *err)
 {
 	const struct timespec deadline = clock_timespec(clock_monotonic_ms() + WORKER_QUEUE_MS);
+	struct worker_waiter waiter = { .owner = owner };
 	int failure = 0;
 
 	pthread_mutex_lock(&pool->mutex);
-	while (pool->taken >= pool->places && failure == 0)
+	add_waiter(pool, &waiter);
+	while (!is_next(pool, &waiter) && failure == 0)
 		failure = pthread_cond_timedwait(&pool->changed, &pool->mutex, &deadline);
-	const bool has_slot = pool->taken < pool->places;
-	pool->taken += has_slot;
+	const bool has_slot = is_next(pool, &waiter);
+	remove_waiter(pool, &waiter);
+	if (has_slot)
+		pool->owners[pool->taken++] = owner;
+	/* Another one may be the next now. */
+	pthread_cond_broadcast(&pool->changed);
 	pthread_mutex_unlock(&pool->mutex);
 	if (has_slot)
 		return true;
@@ -281,21 +351,25 @@ static bool acquire_slot(struct worker_pool *pool, struct error *err)
 	return error_hint(err, "try again in a moment");
 }
 
-static void release_slot(struct worker_pool *pool)
+static void release_slot(struct worker_pool *pool, uid_t owner)
 {
+	unsigned at = 0;
+
 	pthread_mutex_lock(&pool->mutex);
-	pool->taken--;
-	pthread_cond_signal(&pool->changed);
+	while (pool->owners[at] != owner)
+		at++;
+	pool->owners[at] = pool->owners[--pool->taken];
+	pthread_cond_broadcast(&pool->changed);
 	pthread_mutex_unlock(&pool->mutex);
 }
 
 bool worker_run(struct worker_pool *pool, const struct worker_job *job, struct blob **output,
 	struct error *err)
 {
-	if (!acquire_slot(pool, err))
+	if (!acquire_slot(pool, job->owner, err))
 		return false;
 	const bool ok = run(job, pool->cancel_fd, output, err);
-	release_slot(pool);
+	release_slot(pool, job->owner);
 	return ok;
 }
 

@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "base/user_name.h"
 #include "gateway/result_cache.h"
 
 enum {
@@ -23,22 +24,32 @@ enum {
 	WORKER_WALL_MS = 60 * 1000,
 	WORKER_OUTPUT_BYTES = 256 * 1024 * 1024,
 	WORKER_QUEUE_MS = 90 * 1000,
+	WORKER_PLACES_MAX = 8,
 };
 
-/* Limits how many workers run at a time. Any thread. */
+struct worker_waiter;
+
+/*
+ * Limits how many workers run at a time. Any thread. A user whose profiles take long to render
+ * delays no other: one more worker may run for a user that has none, and of those that wait the
+ * user with the fewest workers is served first.
+ */
 struct worker_pool {
-	unsigned places;
-	int cancel_fd; /* -1, or cancels all jobs once it is readable; set before use */
+	unsigned places; /* below WORKER_PLACES_MAX */
+	int cancel_fd;	 /* -1, or cancels all jobs once it is readable; set before use */
 
 	pthread_mutex_t mutex; /* of what follows */
 	pthread_cond_t changed;
+	uid_t owners[WORKER_PLACES_MAX]; /* of the jobs that run */
 	unsigned taken;
+	struct worker_waiter *waiters; /* in the order in which they came */
 };
 
 void worker_pool_init(struct worker_pool *pool, unsigned places);
 void worker_pool_deinit(struct worker_pool *pool);
 
 struct worker_job {
+	uid_t owner; /* whose process is profiled; USER_ANY where that is not known */
 	const char *const *arguments;		/* of heapctl report, ends with NULL */
 	struct blob *inputs[WORKER_INPUTS_MAX]; /* each from a file; NULL for none */
 	const char *names[WORKER_INPUTS_MAX]; /* of the inputs in errors; NULL: the descriptor's */

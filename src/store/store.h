@@ -136,6 +136,8 @@ MUST_CHECK bool store_each_owner(struct store *store,
 struct store_series {
 	int64_t first_id, last_id; /* with the count they show whether it has changed */
 	size_t count;		   /* of the snapshots of the query */
+	uint64_t bytes;		   /* of their files */
+	int64_t owner;		   /* of the last one, or STORE_NO_OWNER */
 	int64_t processes;
 };
 

@@ -345,7 +345,7 @@ bool store_mark_sent(struct store *store, int64_t id, int64_t sent_ms, struct er
 }
 
 struct row {
-	int64_t id, time_ms, pid, started_ms;
+	int64_t id, time_ms, pid, started_ms, owner;
 	uint64_t bytes;
 	char *file;
 };
@@ -370,8 +370,8 @@ static bool read_rows(
 	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
 	int step;
 
-	if (!store_prepare_query(store, query, "id, time_ms, pid, started_ms, bytes, file", "",
-		    "ORDER BY time_ms, id", &statement, err))
+	if (!store_prepare_query(store, query, "id, time_ms, pid, started_ms, bytes, file, owner",
+		    "", "ORDER BY time_ms, id", &statement, err))
 		return false;
 	while ((step = sqlite3_step(statement)) == SQLITE_ROW) {
 		struct row *const row = XAPPEND(rows->items, rows->count, rows->capacity);
@@ -382,6 +382,7 @@ static bool read_rows(
 			.started_ms = sqlite3_column_int64(statement, 3),
 			.bytes = (uint64_t)sqlite3_column_int64(statement, 4),
 			.file = xstrdup((const char *)sqlite3_column_text(statement, 5)),
+			.owner = sqlite3_column_int64(statement, 6),
 		};
 		rows->bytes += row->bytes;
 	}
@@ -440,6 +441,8 @@ bool store_series_look(struct store *store, const struct store_query *query,
 		.first_id = rows.items[0].id,
 		.last_id = rows.items[rows.count - 1].id,
 		.count = rows.count,
+		.bytes = rows.bytes,
+		.owner = rows.items[rows.count - 1].owner,
 		.processes = processes,
 	};
 	return true;
@@ -468,6 +471,32 @@ static bool append_file(
 	       file_write_fd(out, "a scratch file", zeros, tar_padding(map.size), err);
 }
 
+static uint64_t chosen_bytes(const struct rows *rows, size_t max)
+{
+	uint64_t bytes = 0;
+	size_t chosen = 0;
+
+	for (size_t i = 0; i < rows->count; i++) {
+		if (is_chosen(i, rows->count, max, &chosen))
+			bytes += rows->items[i].bytes;
+	}
+	return bytes;
+}
+
+/* Files differ in size: those chosen may be the large ones. */
+static size_t fitting_count(const struct rows *rows, size_t max, uint64_t max_bytes)
+{
+	size_t count = rows->count < max ? rows->count : max;
+	uint64_t bytes;
+
+	while (count > 0 && (bytes = chosen_bytes(rows, count)) > max_bytes) {
+		const double share = (double)max_bytes / (double)bytes;
+		const size_t fitting = (size_t)(share * (double)count);
+		count = fitting < count ? fitting : count - 1;
+	}
+	return count;
+}
+
 bool store_series_gather(struct store *store, const struct store_query *query, size_t max,
 	uint64_t max_bytes, int out, struct error *err)
 {
@@ -477,11 +506,7 @@ bool store_series_gather(struct store *store, const struct store_query *query, s
 
 	if (!read_rows(store, query, &rows, err))
 		return false;
-	if (rows.bytes > max_bytes) {
-		const double share = (double)max_bytes / (double)rows.bytes;
-		const size_t fitting = (size_t)(share * (double)rows.count);
-		max = fitting < max ? fitting : max;
-	}
+	max = fitting_count(&rows, max, max_bytes);
 	for (size_t i = 0; i < rows.count; i++) {
 		if (is_chosen(i, rows.count, max, &chosen) &&
 			!append_file(out, store, &rows.items[i], err))

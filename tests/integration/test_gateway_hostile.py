@@ -23,6 +23,11 @@ def resident_peak(pid):
     return int(re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text()).group(1)) * 1024
 
 
+def anonymous_bytes(pid):
+    """Resident now, without mapped files."""
+    return int(re.search(r"RssAnon:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text()).group(1)) * 1024
+
+
 class HostileGatewayCase(GatewayCase, HostileCase):
     def setUp(self):
         super().setUp()
@@ -236,6 +241,24 @@ class Answers(HostileGatewayCase):
         self.assertLess(resident_peak(gateway.pid), (1 << 30) if SANITIZED else (256 << 20))
         for kind, why in ((0, "more than 1048576 bytes"), (1, "more than 1048576 bytes"), (2, "more than 16384 values")):
             self.assertIn(why, self.heapctl("status", names[kind], code=1, env={"HEAPCTL_DIR": folder})[1])
+
+    def test_profiles_that_expand_do_not_fill_memory_while_slow_clients_read(self):
+        process = self.start_hostile(NAME, "repeated")
+        gateway = self.serve(NAME, "--history", self.history, "--history-every", "5mins",
+                             env={"HEAPCTL_DIR": os.path.dirname(process.socket_path)})
+        wait_until(lambda: self.snapshots(NAME), "a snapshot")
+        clients = []
+        for number in range(8):
+            client = socket.create_connection(("127.0.0.1", self.port))
+            self.addCleanup(client.close)
+            # Each has an answer of its own: requests for the same one would share it.
+            client.sendall(f"GET /targets/{NAME}/api/v1/snapshot?format=raw&focus={number} HTTP/1.1\r\n"
+                           "Host: localhost\r\n\r\n".encode())
+            clients.append(client)
+        for client in clients:
+            client.settimeout(PATIENCE_SECONDS)
+            self.assertIn(b" 200 ", client.recv(64))
+        self.assertLess(anonymous_bytes(gateway.pid), (1 << 30) if SANITIZED else (200 << 20))
 
     @unittest.skipUnless(os.getuid() == 0, "processes of several users take root")
     def test_a_target_with_many_snapshots_does_not_displace_others(self):

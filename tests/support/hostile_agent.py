@@ -4,7 +4,7 @@
     hostile_agent.py FOLDER KIND
 
 KIND is what it answers: "honest" as a real one; "garbage" where a profile should be; "large" profiles of 3 MB that cannot be
-compressed; "endless" bodies of any kind, in chunks; "declared" bodies of 1.5 GB with a Content-Length; "hang" no
+compressed; "repeated" ones of 60 MB that compress to nothing; "endless" bodies of any kind, in chunks; "declared" bodies of 1.5 GB with a Content-Length; "hang" no
 profile ever; "mute" nothing but its status; "rude" errors with control characters; "values" a status of as many values as
 fit into a megabyte.
 """
@@ -44,6 +44,10 @@ def large_profile():
     stacks = b"".join(b"@ %s\n  t*: 1: 100 [0: 0]\n" % b" ".join(b"0x%x" % random.getrandbits(47) for _ in range(20))
                       for _ in range(10000))
     return b"heap_v2/524288\n  t*: 10000: 1000000 [0: 0]\n" + stacks + b"\nMAPPED_LIBRARIES:\n"
+
+
+def repeated_profile():
+    return b"heap_v2/524288\n  t*: 1: 100 [0: 0]\n" + b"@ 0x401000 0x402000\n  t*: 1: 100 [0: 0]\n" * 1400000 + b"\nMAPPED_LIBRARIES:\n"
 
 
 def send_endlessly(connection, head, is_profile):
@@ -86,7 +90,8 @@ def serve(connection, kind, name):
     if kind == "values":
         body = body[:-1] + b', "x": [' + b"[]," * 300000 + b"[]]}"
     if is_profile:
-        body = {"garbage": b"#!/bin/sh\nid >/tmp/owned\n", "large": large_profile()}.get(kind, PROFILE)
+        made = {"garbage": lambda: b"#!/bin/sh\nid >/tmp/owned\n", "large": large_profile, "repeated": repeated_profile}
+        body = made.get(kind, lambda: PROFILE)()
     connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
 
 

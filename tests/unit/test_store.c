@@ -624,6 +624,45 @@ static void a_series_is_a_tar_of_what_was_kept(void **state)
 	assert_int_equal(lseek(out, 0, SEEK_END), 2 * TAR_BLOCK);
 }
 
+/* Random bytes, which take as much in the file. */
+static void add_large(struct scene *scene, int64_t time_ms, size_t size)
+{
+	CLEANUP(free_cleanup) char *profile = xmalloc(size);
+	struct snapshot snapshot = { .time_ms = time_ms, .pid = 4711, .started_ms = START_MS };
+	struct error err = { 0 };
+	uint64_t state = 1;
+
+	for (size_t i = 0; i < size; i++) {
+		state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
+		profile[i] = (char)(state >> 56);
+	}
+	strcpy(snapshot.target, "one");
+	snapshot.owner = scene->owner;
+	assert_true(store_add(scene->store, &snapshot, profile, size, &err));
+}
+
+static void a_series_of_uneven_profiles_stays_within_its_bytes(void **state)
+{
+	enum { COUNT = 41, LARGE = 20000, LIMIT = 50000 };
+	struct scene *const scene = *state;
+	const struct store_query query = { .target = "one", .to_ms = INT64_MAX };
+	CLEANUP(fd_cleanup)
+	const int out = open(scene->folder, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+	struct error err;
+
+	/* Nine of them, evenly chosen, are the large ones. */
+	open_with(scene, DAY_MS, UINT64_MAX);
+	for (int i = 0; i < COUNT; i++) {
+		if (i % 5 == 0)
+			add_large(scene, START_MS + i, LARGE);
+		else
+			add(scene, "one", START_MS + i);
+	}
+	assert_true(store_series_gather(scene->store, &query, COUNT, LIMIT, out, &err));
+	const off_t size = lseek(out, 0, SEEK_END);
+	assert_in_range(size, LARGE, LIMIT + COUNT * 2 * TAR_BLOCK);
+}
+
 static void a_snapshot_is_found_by_its_id(void **state)
 {
 	struct scene *const scene = *state;
@@ -918,6 +957,7 @@ static const struct CMUnitTest tests[] = {
 	STORE_TEST(processes_at_the_same_time_are_no_series),
 	STORE_TEST(a_long_list_is_thinned_and_keeps_its_ends),
 	STORE_TEST(a_series_is_a_tar_of_what_was_kept),
+	STORE_TEST(a_series_of_uneven_profiles_stays_within_its_bytes),
 	STORE_TEST(a_snapshot_is_found_by_its_id),
 	STORE_TEST(an_index_of_a_newer_version_is_left_alone),
 	STORE_TEST(the_oldest_captures_are_removed_by_number),

@@ -2,6 +2,7 @@
 #include "gateway/worker.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -15,6 +16,8 @@ static int work(void)
 	static const int inputs[] = { STDIN_FILENO, WORKER_FIRST_FD, WORKER_FIRST_FD + 1 };
 	char text[64];
 
+	if (pread(STDIN_FILENO, text, sizeof text, 0) == 4 && memcmp(text, "hang", 4) == 0)
+		pause();
 	for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) {
 		const ssize_t size = pread(inputs[i], text, sizeof text, 0);
 		if (size < 0 || write(STDOUT_FILENO, text, (size_t)size) != size)
@@ -102,9 +105,106 @@ static void says_that_descriptors_ran_out(void **state)
 	worker_pool_deinit(&pool);
 }
 
+static bool run_text(struct worker_pool *pool, uid_t owner, const char *text, struct blob **output,
+	struct error *err)
+{
+	static const char *const arguments[] = { NULL };
+	CLEANUP(blob_cleanup) struct blob *first = make_input("");
+	CLEANUP(blob_cleanup) struct blob *second = make_input("");
+	const struct worker_job job = { .owner = owner,
+		.arguments = arguments,
+		.inputs = { first, second },
+		.standard_input = text,
+		.standard_input_size = strlen(text) };
+
+	return worker_run(pool, &job, output, err);
+}
+
+static void results_count_until_their_clients_have_them(void **state)
+{
+	static const char text[] = "twenty bytes of text";
+	const uint64_t usual = blob_scratch_budget.limit;
+	struct blob *first = NULL, *second = NULL;
+	struct error err = { 0 };
+	struct worker_pool pool;
+
+	(void)state;
+	worker_pool_init(&pool, 1);
+	blob_scratch_budget.limit = 32;
+	assert_true(run_text(&pool, 0, text, &first, &err));
+	assert_int_equal(blob_scratch_budget.used, 20);
+	assert_false(run_text(&pool, 0, text, &second, &err));
+	assert_int_equal(err.kind, ERROR_TIMEOUT);
+	assert_int_equal(blob_scratch_budget.used, 20);
+	blob_drop(first);
+	assert_int_equal(blob_scratch_budget.used, 0);
+	assert_true(run_text(&pool, 0, text, &second, &err));
+	blob_drop(second);
+	blob_scratch_budget.limit = usual;
+	worker_pool_deinit(&pool);
+}
+
+enum { SLOW_USER = 1001, OTHER_USER };
+
+struct hung_job {
+	struct worker_pool *pool;
+	pthread_t thread;
+};
+
+static void *run_hung_job(void *context)
+{
+	struct hung_job *const hung = context;
+	struct blob *output = NULL;
+	struct error err = { 0 };
+
+	assert_false(run_text(hung->pool, SLOW_USER, "hang", &output, &err));
+	return NULL;
+}
+
+static unsigned taken(struct worker_pool *pool)
+{
+	pthread_mutex_lock(&pool->mutex);
+	const unsigned count = pool->taken;
+	pthread_mutex_unlock(&pool->mutex);
+	return count;
+}
+
+static void a_user_whose_jobs_hang_delays_no_other(void **state)
+{
+	enum { JOBS = 5, PLACES = 2 };
+	struct hung_job hung[JOBS];
+	struct worker_pool pool;
+	struct error err = { 0 };
+	int cancel[2];
+
+	(void)state;
+	worker_pool_init(&pool, PLACES);
+	assert_int_equal(pipe2(cancel, O_CLOEXEC), 0);
+	pool.cancel_fd = cancel[0];
+	for (size_t i = 0; i < JOBS; i++) {
+		hung[i].pool = &pool;
+		assert_int_equal(pthread_create(&hung[i].thread, NULL, run_hung_job, &hung[i]), 0);
+	}
+	while (taken(&pool) < PLACES)
+		usleep(1000);
+	for (int i = 0; i < 3; i++) {
+		CLEANUP(blob_cleanup) struct blob *output = NULL;
+		if (!run_text(&pool, OTHER_USER, "text", &output, &err))
+			fail_msg("%s", err.message);
+		assert_int_equal(taken(&pool), PLACES);
+	}
+	close(cancel[1]);
+	for (size_t i = 0; i < JOBS; i++)
+		pthread_join(hung[i].thread, NULL);
+	close(cancel[0]);
+	worker_pool_deinit(&pool);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(whatever_numbers_the_descriptors_have),
 	cmocka_unit_test(says_that_descriptors_ran_out),
+	cmocka_unit_test(results_count_until_their_clients_have_them),
+	cmocka_unit_test(a_user_whose_jobs_hang_delays_no_other),
 };
 
 int main(int argc, char **argv)
