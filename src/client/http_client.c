@@ -149,8 +149,9 @@ static uint64_t limit_of(const struct http_call *call, const struct http_answer 
 
 static bool refuse_length(uint64_t limit, struct error *err)
 {
-	return error_set(
+	error_set(
 		err, ERROR_INPUT, "the answer has more than %llu bytes", (unsigned long long)limit);
+	return error_hint(err, "agents send less: check which program answers there");
 }
 
 /* What is announced to be too long is not read. */

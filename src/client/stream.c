@@ -57,7 +57,8 @@ static bool wait_for(struct stream *stream, short events, struct error *err)
 			return false;
 		left_ms = end_ms - clock_monotonic_ms();
 	}
-	return error_set(err, ERROR_TIMEOUT, "%s: no answer in time", stream->peer);
+	error_set(err, ERROR_TIMEOUT, "%s: no answer in time", stream->peer);
+	return error_hint(err, "it is overloaded, stopped or hangs; try again later");
 }
 
 static bool finish_connect(struct stream *stream, struct error *err)

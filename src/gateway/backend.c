@@ -304,8 +304,9 @@ static bool parse_object(
 		return true;
 	}
 	json_decref(parsed);
-	return error_set(err, ERROR_SYSTEM, "the answer of %s is not a JSON object: %s",
+	error_set(err, ERROR_TIMEOUT, "the answer of %s is not a JSON object: %s",
 		backend->target.label, parsed == NULL ? problem.text : "something else");
+	return error_hint(err, "agents answer otherwise: check which program answers there");
 }
 
 bool backend_get_json(struct backend *backend, const char *path, json_t **value, struct error *err)

@@ -116,9 +116,12 @@ static void poll_target(struct poll_result *item, const char *path)
 		return;
 	item->milliseconds = answer.milliseconds;
 	item->value = agent_json_parse(answer.body->data, answer.body->size, 0, &problem);
-	if (item->value == NULL)
+	if (item->value == NULL) {
 		error_set(&item->err, ERROR_INPUT, "%s gave an answer that is no JSON: %s",
 			item->backend->target.label, problem.text);
+		error_hint(
+			&item->err, "agents answer otherwise: check which program answers there");
+	}
 	blob_drop(answer.body);
 }
 

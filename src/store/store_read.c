@@ -285,8 +285,10 @@ bool store_get(struct store *store, const struct store_query *query, int64_t tim
 		found = after;
 		step = sqlite3_step(after);
 	}
-	if (step == SQLITE_DONE)
-		return error_set(err, ERROR_NOT_FOUND, "there is no history of %s", query->target);
+	if (step == SQLITE_DONE) {
+		error_set(err, ERROR_NOT_FOUND, "there is no history of %s", query->target);
+		return error_hint(err, "nothing was stored of it yet, or it has expired");
+	}
 	return step == SQLITE_ROW ? take(store, found, snapshot, profile_fd, err)
 				  : store_fail(store, err);
 }

@@ -589,6 +589,9 @@ class Trouble(GatewayCase):
                      "/metrics", "/targets", "/api/v1/classes", "/api/v1/history", "/memory-profiler/start", "/pprof/heap"):
             answer = self.get(path)
             self.assertIn(answer.status, (200, 400, 404, 500, 503), f"{path}: {answer}")
+        answers["/v1/status"] = (200, b"[1, 2]")
+        self.assertTrue(self.expect(self.get("/api/v1/history"), 503).json["error"]["hint"])
+        self.assertIn("not a JSON object: something else (agents", self.expect(self.get("/memory-profiler/state"), 503).text)
         answers["/v1/status"] = (200, json.dumps(fake_status(memory="none", run=[1], profiling=7)).encode())
         for path in ("/targets", "/metrics", "/memory-profiler/state", "/api/v1/history"):
             self.expect(self.get(path), 200)
