@@ -22,8 +22,9 @@ ALLOWED = {
     # The sampler's list of functions, and what heapctl writes for it into the target.
     "inject": {"symbol", "sampler", "unwind", "base"},
     "source": {"store", "client", "profile", "symbol", "wire", "base"},
+    "fleet": {"store", "analysis", "profile", "base"},
     "gateway": {"source", "watch", "store", "render", "analysis", "profile", "symbol", "client", "wire", "base"},
-    "cli": {"gateway", "inject", "source", "watch", "store", "render", "analysis", "profile", "symbol", "client", "wire", "base"},
+    "cli": {"fleet", "gateway", "inject", "source", "watch", "store", "render", "analysis", "profile", "symbol", "client", "wire", "base"},
 }
 RESIDENT = {"allocator", "unwind", "sampler", "wire", "agent"}
 # Headers of base that end the program when memory runs out.

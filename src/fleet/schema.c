@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fleet/schema.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/xalloc.h"
+
+#define KEY_COLUMNS                                                                     \
+	"    service LowCardinality(String), version LowCardinality(String),\n"         \
+	"    host LowCardinality(String), pid UInt32, started DateTime, ts DateTime,\n" \
+	"    snapshot UInt64,\n"
+
+/* The probability that an object of the mean size is sampled; formulas in analysis/unsample.h. */
+#define NOT_SAMPLED "exp(-sampled_bytes / samples / sampling_interval)"
+
+static const char *const tables[] = {
+	"CREATE TABLE IF NOT EXISTS sample (\n" KEY_COLUMNS
+	"    stack UInt64, samples Float32, sampled_bytes Float64, sampling_interval UInt64,\n"
+	"    inuse_objects Float64 ALIAS samples / (1 - " NOT_SAMPLED "),\n"
+	"    inuse_bytes Float64 ALIAS sampled_bytes / (1 - " NOT_SAMPLED "),\n"
+	"    inuse_variance Float64 ALIAS samples * pow(sampled_bytes / samples, 2) *\n"
+	"        " NOT_SAMPLED " / pow(1 - " NOT_SAMPLED ", 2)\n"
+	") ENGINE = ReplacingMergeTree() PARTITION BY toMonday(ts)\n"
+	"ORDER BY (service, host, pid, started, snapshot, stack)",
+
+	"CREATE TABLE IF NOT EXISTS stack (\n"
+	"    stack UInt64, site UInt64, frames Array(LowCardinality(String)),\n"
+	"    build_ids Array(LowCardinality(String)), offsets Array(UInt64)\n"
+	") ENGINE = ReplacingMergeTree() ORDER BY stack",
+
+	"CREATE TABLE IF NOT EXISTS profile (\n" KEY_COLUMNS
+	"    stacks UInt32, inuse_bytes Float64, inuse_variance Float64,\n"
+	"    sampling_interval UInt64, allocated UInt64, active UInt64, metadata UInt64,\n"
+	"    resident UInt64, mapped UInt64, retained UInt64, rss UInt64, reason String,\n"
+	"    label_names Array(String), label_values Array(String)\n"
+	") ENGINE = ReplacingMergeTree() PARTITION BY toMonday(ts)\n"
+	"ORDER BY (service, host, pid, started, snapshot)",
+
+	("CREATE TABLE IF NOT EXISTS heapctl_schema (version UInt32, applied DateTime)\n"
+	 "ENGINE = MergeTree() ORDER BY version"),
+};
+
+/* Those whose rows have an age. */
+static const char *const aging_tables[] = { "sample", "profile" };
+
+enum schema_dialect schema_dialect_of(unsigned server_version)
+{
+	return server_version < 20 ? SCHEMA_OLD : SCHEMA_NEW;
+}
+
+static void add_statement(
+	struct schema *schema, char *text, const char *parameters, bool has_database)
+{
+	*XAPPEND(schema->statements, schema->count, schema->capacity) =
+		(struct schema_statement){ text, parameters, has_database };
+}
+
+void schema_make(enum schema_dialect dialect, const char *database, struct schema *schema)
+{
+	const char *const parameters =
+		dialect == SCHEMA_OLD ? "&allow_experimental_low_cardinality_type=1" : "";
+
+	add_statement(schema, xasprintf("CREATE DATABASE IF NOT EXISTS %s", database), "", false);
+	for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
+		add_statement(schema, xstrdup(tables[i]), parameters, true);
+	add_statement(schema,
+		xasprintf("INSERT INTO heapctl_schema SELECT toUInt32(%d), now() FROM system.one "
+			  "WHERE toUInt32(%d) NOT IN (SELECT version FROM heapctl_schema)",
+			FLEET_SCHEMA_VERSION, FLEET_SCHEMA_VERSION),
+		"", true);
+}
+
+void schema_deinit(struct schema *schema)
+{
+	for (size_t i = 0; i < schema->count; i++)
+		free(schema->statements[i].text);
+	free(schema->statements);
+	*schema = (struct schema){ 0 };
+}
+
+/* The server names a partition by its Monday; nothing else may get into a statement. */
+static bool is_day(const char *text)
+{
+	return strlen(text) == 10 && strspn(text, "0123456789-") == 10;
+}
+
+static bool drop_partitions(struct clickhouse *clickhouse, const char *table, int64_t keep_days,
+	struct schema *schema, struct error *err)
+{
+	CLEANUP(clickhouse_rows_cleanup) json_t *rows = NULL;
+	CLEANUP(free_cleanup)
+	char *query = xasprintf(
+		"SELECT DISTINCT replaceAll(partition, '\\'', '') AS day FROM system.parts "
+		"WHERE active AND database = '%s' AND table = '%s' "
+		"AND day < toString(toMonday(toDate(now() - %" PRId64 "))) ORDER BY day",
+		clickhouse_database(clickhouse), table, keep_days * 86400);
+	size_t index;
+	json_t *row;
+
+	if (!clickhouse_select(clickhouse, query, "s", &rows, err))
+		return false;
+	json_array_foreach(rows, index, row)
+	{
+		const char *const day = clickhouse_text(row, 0);
+		if (!is_day(day))
+			return error_set(err, ERROR_INPUT, "%s: the partition \"%.40s\" is no day",
+				clickhouse_name(clickhouse), day);
+		add_statement(schema, xasprintf("ALTER TABLE %s DROP PARTITION '%s'", table, day),
+			"", true);
+	}
+	return true;
+}
+
+bool schema_keep(struct clickhouse *clickhouse, enum schema_dialect dialect, int64_t keep_days,
+	struct schema *schema, struct error *err)
+{
+	for (size_t i = 0; i < sizeof aging_tables / sizeof aging_tables[0]; i++) {
+		if (dialect == SCHEMA_NEW)
+			add_statement(schema,
+				xasprintf("ALTER TABLE %s MODIFY TTL ts + INTERVAL %" PRId64 " DAY",
+					aging_tables[i], keep_days),
+				"", true);
+		else if (!drop_partitions(clickhouse, aging_tables[i], keep_days, schema, err))
+			return false;
+	}
+	return true;
+}
+
+void schema_print(const struct schema *schema, struct buffer *out)
+{
+	const char *set = "";
+
+	for (size_t i = 0; i < schema->count; i++) {
+		const struct schema_statement *const statement = &schema->statements[i];
+		if (statement->parameters[0] != '\0' && strcmp(set, statement->parameters) != 0)
+			buffer_printf(out, "SET %s;\n", statement->parameters + 1);
+		if (statement->parameters[0] != '\0')
+			set = statement->parameters;
+		buffer_printf(out, "%s;\n", statement->text);
+	}
+}
+
+static bool read_version(struct clickhouse *clickhouse, uint64_t *version, struct error *err)
+{
+	CLEANUP(clickhouse_rows_cleanup) json_t *rows = NULL;
+
+	if (!clickhouse_select(
+		    clickhouse, "SELECT max(version) FROM heapctl_schema", "u", &rows, err))
+		return false;
+	*version = json_array_size(rows) == 1 ? clickhouse_unsigned(json_array_get(rows, 0), 0) : 0;
+	return true;
+}
+
+static bool refuse_later(struct clickhouse *clickhouse, uint64_t version, struct error *err)
+{
+	error_set(err, ERROR_UNSUPPORTED,
+		"%s has tables of version %" PRIu64 ", heapctl %s knows %d",
+		clickhouse_name(clickhouse), version, HEAPCTL_VERSION, FLEET_SCHEMA_VERSION);
+	return error_hint(err, "use the heapctl that made them");
+}
+
+bool schema_check(struct clickhouse *clickhouse, struct error *err)
+{
+	uint64_t version;
+
+	if (!read_version(clickhouse, &version, err))
+		return false;
+	if (version > FLEET_SCHEMA_VERSION)
+		return refuse_later(clickhouse, version, err);
+	if (version == 0) {
+		error_set(err, ERROR_NOT_FOUND, "%s has no tables of heapctl",
+			clickhouse_name(clickhouse));
+		return error_hint(err, "heapctl fleet schema --apply makes them");
+	}
+	return true;
+}
+
+bool schema_apply(struct clickhouse *clickhouse, const struct schema *schema, struct error *err)
+{
+	struct error unread = { 0 };
+	uint64_t version = 0;
+
+	/* Where there is no table yet, this fails. */
+	if (read_version(clickhouse, &version, &unread) && version > FLEET_SCHEMA_VERSION)
+		return refuse_later(clickhouse, version, err);
+	for (size_t i = 0; i < schema->count; i++) {
+		const struct schema_statement *const statement = &schema->statements[i];
+		if (!clickhouse_run(clickhouse, statement->text, statement->parameters,
+			    statement->has_database, err))
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fleet/sender.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/hash_index.h"
+#include "base/xalloc.h"
+#include "fleet/clickhouse_text.h"
+#include "fleet/schema.h"
+
+/*
+ * Fewer rows than the million in which ClickHouse divides an insert: a snapshot is whole or not
+ * there. A single snapshot above that is sent as it is.
+ */
+enum { BATCH_SNAPSHOTS = 64, BATCH_BYTES = 8 << 20, FIRST_WAIT_MS = 500, MAX_WAIT_MS = 60000 };
+
+struct batch_item {
+	int64_t id;
+	int64_t pid, started_s, time_ms;
+	size_t row_count;
+	char *samples, *profile; /* lines */
+	size_t samples_size;
+	bool has_samples, has_profile; /* in the database */
+	bool was_there;		       /* before the first attempt */
+};
+
+struct sender {
+	struct clickhouse *clickhouse;
+	struct sender_options options;
+	char service[128], host[256]; /* of the batch */
+	struct batch_item items[BATCH_SNAPSHOTS];
+	size_t count, bytes;
+	struct buffer stacks;	   /* lines of those that were not sent */
+	struct u64_table is_known; /* stacks that were sent, or will be with the batch */
+	bool is_checked;	   /* the tables are ours */
+	uint64_t jitter;
+};
+
+struct sender *sender_new(struct clickhouse *clickhouse, const struct sender_options *options)
+{
+	struct sender *const sender = xcalloc(1, sizeof *sender);
+
+	sender->clickhouse = clickhouse;
+	sender->options = *options;
+	sender->jitter = hash_seed();
+	buffer_init(&sender->stacks, &memory_or_exit);
+	u64_table_init(&sender->is_known, hash_seed());
+	return sender;
+}
+
+static void clear_batch(struct sender *sender)
+{
+	for (size_t i = 0; i < sender->count; i++) {
+		free(sender->items[i].samples);
+		free(sender->items[i].profile);
+	}
+	sender->count = sender->bytes = 0;
+	buffer_clear(&sender->stacks);
+}
+
+void sender_free(struct sender *sender)
+{
+	if (sender == NULL)
+		return;
+	clear_batch(sender);
+	buffer_deinit(&sender->stacks);
+	u64_table_deinit(&sender->is_known);
+	free(sender);
+}
+
+/* A condition for all snapshots of the batch. */
+static void append_keys(struct buffer *out, const struct sender *sender)
+{
+	int64_t first_ms = INT64_MAX, last_ms = 0;
+
+	buffer_append_string(out, " WHERE service = ");
+	clickhouse_append_quoted(out, sender->service);
+	buffer_append_string(out, " AND host = ");
+	clickhouse_append_quoted(out, sender->host);
+	buffer_append_string(out, " AND (pid, toUInt32(started), snapshot) IN (");
+	for (size_t i = 0; i < sender->count; i++) {
+		const struct batch_item *const item = &sender->items[i];
+		buffer_printf(out, "%s(%" PRId64 ",%" PRId64 ",%" PRId64 ")", i == 0 ? "" : ",",
+			item->pid, item->started_s, item->time_ms);
+		first_ms = item->time_ms < first_ms ? item->time_ms : first_ms;
+		last_ms = item->time_ms > last_ms ? item->time_ms : last_ms;
+	}
+	/* For the partitions and the order of the rows. */
+	buffer_printf(out,
+		") AND ts BETWEEN toDateTime(%" PRId64 ") AND toDateTime(%" PRId64 ")"
+		" GROUP BY pid, started, snapshot",
+		first_ms / 1000, last_ms / 1000);
+}
+
+/* The number of stacks that each snapshot has in a table; 1 of those in `profile`. */
+static bool ask(struct sender *sender, const char *table, const char *count, json_t **rows,
+	struct error *err)
+{
+	CLEANUP(buffer_deinit) struct buffer query = BUFFER_OR_EXIT;
+
+	buffer_printf(&query, "SELECT pid, toUInt32(started), snapshot, %s FROM %s", count, table);
+	append_keys(&query, sender);
+	return clickhouse_select(sender->clickhouse, buffer_string(&query), "uuuu", rows, err);
+}
+
+static struct batch_item *find_item(struct sender *sender, const json_t *row)
+{
+	for (size_t i = 0; i < sender->count; i++) {
+		struct batch_item *const item = &sender->items[i];
+		if ((uint64_t)item->pid == clickhouse_unsigned(row, 0) &&
+			(uint64_t)item->started_s == clickhouse_unsigned(row, 1) &&
+			(uint64_t)item->time_ms == clickhouse_unsigned(row, 2))
+			return item;
+	}
+	return NULL;
+}
+
+/* What of the batch is there already. */
+static bool find_sent(struct sender *sender, struct error *err)
+{
+	CLEANUP(clickhouse_rows_cleanup) json_t *profiles = NULL;
+	CLEANUP(clickhouse_rows_cleanup) json_t *samples = NULL;
+	size_t index;
+	json_t *row;
+
+	if (!ask(sender, "profile", "toUInt64(1)", &profiles, err) ||
+		!ask(sender, "sample", "uniqExact(stack)", &samples, err))
+		return false;
+	json_array_foreach(profiles, index, row)
+	{
+		struct batch_item *const item = find_item(sender, row);
+		if (item != NULL)
+			item->has_profile = true;
+	}
+	json_array_foreach(samples, index, row)
+	{
+		struct batch_item *const item = find_item(sender, row);
+		if (item != NULL)
+			item->has_samples = clickhouse_unsigned(row, 3) >= item->row_count;
+	}
+	return true;
+}
+
+static bool insert(
+	struct sender *sender, const char *statement, const struct buffer *rows, struct error *err)
+{
+	char id[64];
+
+	if (rows->size == 0)
+		return true;
+	snprintf(id, sizeof id, "heapctl-send-%016" PRIx64,
+		hash_fixed_bytes(sender->host, strlen(sender->host)));
+	return clickhouse_insert(sender->clickhouse, statement, rows, id, err);
+}
+
+#define KEY "service, version, host, pid, started, ts, snapshot, "
+
+static bool send_once(struct sender *sender, bool is_first, struct error *err)
+{
+	CLEANUP(buffer_deinit) struct buffer samples = BUFFER_OR_EXIT;
+	CLEANUP(buffer_deinit) struct buffer profiles = BUFFER_OR_EXIT;
+
+	if (!sender->is_checked && !schema_check(sender->clickhouse, err))
+		return false;
+	sender->is_checked = true;
+	if (!find_sent(sender, err))
+		return false;
+	for (size_t i = 0; is_first && i < sender->count; i++)
+		sender->items[i].was_there = sender->items[i].has_profile;
+	for (size_t i = 0; i < sender->count; i++) {
+		const struct batch_item *const item = &sender->items[i];
+		if (!item->has_profile && !item->has_samples)
+			buffer_append(&samples, item->samples, item->samples_size);
+		if (!item->has_profile)
+			buffer_append_string(&profiles, item->profile);
+	}
+	return insert(sender,
+		       "INSERT INTO stack (stack, site, frames, build_ids, offsets) "
+		       "FORMAT TabSeparated",
+		       &sender->stacks, err) &&
+	       insert(sender,
+		       "INSERT INTO sample (" KEY "stack, samples, sampled_bytes, "
+		       "sampling_interval) FORMAT TabSeparated",
+		       &samples, err) &&
+	       insert(sender,
+		       "INSERT INTO profile (" KEY "stacks, inuse_bytes, inuse_variance, "
+		       "sampling_interval, allocated, active, metadata, resident, mapped, "
+		       "retained, rss, reason, label_names, label_values) FORMAT TabSeparated",
+		       &profiles, err);
+}
+
+/* Between half of the wait and all of it: thousands of hosts must not come back at once. */
+static int64_t with_jitter(struct sender *sender, int64_t wait_ms)
+{
+	sender->jitter = hash_fixed_u64(sender->jitter);
+	return wait_ms / 2 + (int64_t)(sender->jitter % (uint64_t)(wait_ms / 2 + 1));
+}
+
+static void wait_before_retry(struct sender *sender, int64_t wait_ms, const struct error *why)
+{
+	if (sender->options.waits != NULL)
+		sender->options.waits(sender->options.context, wait_ms, why);
+	clock_sleep_us(wait_ms * 1000);
+}
+
+static bool send_batch(struct sender *sender, struct error *err)
+{
+	const int64_t end_ms = clock_monotonic_ms() + sender->options.retry_ms;
+	int64_t wait_ms = FIRST_WAIT_MS;
+
+	for (struct error problem = { 0 };
+		!send_once(sender, wait_ms == FIRST_WAIT_MS, &problem);) {
+		const int64_t pause_ms = with_jitter(sender, wait_ms);
+		if (!clickhouse_is_temporary(&problem) ||
+			clock_monotonic_ms() + pause_ms > end_ms) {
+			*err = problem;
+			return false;
+		}
+		wait_before_retry(sender, pause_ms, &problem);
+		wait_ms = wait_ms * 2 > MAX_WAIT_MS ? MAX_WAIT_MS : wait_ms * 2;
+	}
+	return true;
+}
+
+bool sender_flush(struct sender *sender, struct error *err)
+{
+	if (sender->count == 0)
+		return true;
+	const bool is_sent = send_batch(sender, err);
+	for (size_t i = 0; is_sent && i < sender->count; i++)
+		sender->options.sent(
+			sender->options.context, sender->items[i].id, sender->items[i].was_there);
+	if (!is_sent) {
+		/* Stacks of the batch may not have arrived. */
+		u64_table_deinit(&sender->is_known);
+		u64_table_init(&sender->is_known, hash_seed());
+	}
+	clear_batch(sender);
+	return is_sent;
+}
+
+static bool is_of_batch(const struct sender *sender, const struct fleet_snapshot *snapshot)
+{
+	return strcmp(sender->service, snapshot->identity.service) == 0 &&
+	       strcmp(sender->host, snapshot->identity.host) == 0;
+}
+
+static bool is_in_batch(const struct sender *sender, const struct fleet_snapshot *snapshot)
+{
+	for (size_t i = 0; i < sender->count; i++)
+		if (sender->items[i].pid == snapshot->pid &&
+			sender->items[i].started_s == snapshot->started_ms / 1000 &&
+			sender->items[i].time_ms == snapshot->time_ms)
+			return true;
+	return false;
+}
+
+static char *line_of(struct buffer *text, size_t *size)
+{
+	*size = text->size;
+	return text->size == 0 ? xstrdup("") : buffer_take(text);
+}
+
+static void add_item(struct sender *sender, int64_t id, const struct fleet_snapshot *snapshot,
+	const struct fleet_rows *rows)
+{
+	CLEANUP(buffer_deinit) struct buffer samples = BUFFER_OR_EXIT;
+	CLEANUP(buffer_deinit) struct buffer profile = BUFFER_OR_EXIT;
+	struct batch_item *const item = &sender->items[sender->count++];
+	size_t profile_size;
+
+	fleet_append_samples(&samples, snapshot, rows);
+	fleet_append_profile(&profile, snapshot, rows);
+	*item = (struct batch_item){
+		.id = id,
+		.pid = snapshot->pid,
+		.started_s = snapshot->started_ms / 1000,
+		.time_ms = snapshot->time_ms,
+		.row_count = rows->count,
+	};
+	item->samples = line_of(&samples, &item->samples_size);
+	item->profile = line_of(&profile, &profile_size);
+	sender->bytes += item->samples_size;
+	for (size_t i = 0; i < rows->count; i++) {
+		const uint64_t stack = rows->items[i].stack;
+		if (u64_table_find(&sender->is_known, stack) != U64_TABLE_NONE)
+			continue;
+		u64_table_add(&sender->is_known, stack);
+		fleet_append_stack(&sender->stacks, &rows->items[i]);
+	}
+}
+
+bool sender_add(struct sender *sender, int64_t id, const struct fleet_snapshot *snapshot,
+	const struct fleet_rows *rows, struct error *err)
+{
+	if (sender->count != 0 &&
+		(!is_of_batch(sender, snapshot) || is_in_batch(sender, snapshot) ||
+			sender->count == BATCH_SNAPSHOTS || sender->bytes > BATCH_BYTES) &&
+		!sender_flush(sender, err))
+		return false;
+	snprintf(sender->service, sizeof sender->service, "%s", snapshot->identity.service);
+	snprintf(sender->host, sizeof sender->host, "%s", snapshot->identity.host);
+	add_item(sender, id, snapshot, rows);
+	return true;
+}

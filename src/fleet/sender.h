@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sends snapshots to a fleet's database: at least once, and counted once.
+ *
+ * Snapshots are gathered into batches of one service and host. Before a batch is sent, and before
+ * it is sent again, the database is asked which of its snapshots are there: one whose row of
+ * `profile` is there is done, one whose samples are there lacks only that row. Samples of a
+ * snapshot are one insert, which ClickHouse does as a whole or not at all; and one host has one
+ * insert at a time, by its id, so that one whose answer was lost cannot end after the question.
+ *
+ * For one thread at a time.
+ */
+#pragma once
+
+#include "fleet/clickhouse.h"
+#include "fleet/rows.h"
+
+struct sender_options {
+	int64_t retry_ms; /* a batch is tried again for so long; 0: never */
+	/* Called for each snapshot that is in the database for certain, in their order. */
+	void (*sent)(void *context, int64_t id, bool was_there);
+	/* Called before a wait; the reason is that of the last attempt. NULL: not called. */
+	void (*waits)(void *context, int64_t wait_ms, const struct error *why);
+	void *context;
+};
+
+struct sender;
+
+struct sender *sender_new(struct clickhouse *clickhouse, const struct sender_options *options);
+void sender_free(struct sender *sender);
+
+DEFINE_CLEANUP(sender_cleanup, struct sender *, sender_free)
+
+/*
+ * Adds a snapshot, whose `id` is the caller's, and sends a batch when there is one. On failure the
+ * snapshots that were not reported as sent may or may not be in the database.
+ */
+MUST_CHECK bool sender_add(struct sender *sender, int64_t id, const struct fleet_snapshot *snapshot,
+	const struct fleet_rows *rows, struct error *err);
+
+/* Sends the rest. */
+MUST_CHECK bool sender_flush(struct sender *sender, struct error *err);

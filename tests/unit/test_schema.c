@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fleet/schema.h"
+
+#include <string.h>
+
+#include "base/xalloc.h"
+#include "unit.h"
+
+static void has_four_tables_that_are_made_once(void **state)
+{
+	(void)state;
+	CLEANUP(schema_deinit) struct schema schema = { 0 };
+	size_t tables = 0;
+
+	schema_make(SCHEMA_NEW, "heap", &schema);
+	for (size_t i = 0; i < schema.count; i++)
+		tables +=
+			strncmp(schema.statements[i].text, "CREATE TABLE IF NOT EXISTS ", 27) == 0;
+	assert_int_equal(tables, 4);
+	assert_string_equal(schema.statements[0].text, "CREATE DATABASE IF NOT EXISTS heap");
+	assert_false(schema.statements[0].has_database);
+	assert_true(schema.statements[1].has_database);
+}
+
+static void old_servers_get_a_setting_for_low_cardinality(void **state)
+{
+	(void)state;
+	CLEANUP(schema_deinit) struct schema old = { 0 };
+	CLEANUP(schema_deinit) struct schema later = { 0 };
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
+
+	assert_int_equal(schema_dialect_of(18), SCHEMA_OLD);
+	assert_int_equal(schema_dialect_of(24), SCHEMA_NEW);
+	schema_make(SCHEMA_OLD, "heap", &old);
+	schema_make(SCHEMA_NEW, "heap", &later);
+	schema_print(&later, &text);
+	assert_null(strstr(buffer_string(&text), "SET "));
+	buffer_clear(&text);
+	schema_print(&old, &text);
+	const char *const set =
+		strstr(buffer_string(&text), "SET allow_experimental_low_cardinality_type=1;\n");
+	assert_non_null(set);
+	assert_null(strstr(set + 1, "SET "));
+}
+
+static void later_servers_remove_old_rows_by_themselves(void **state)
+{
+	(void)state;
+	CLEANUP(schema_deinit) struct schema schema = { 0 };
+	struct error err = { 0 };
+
+	assert_true(schema_keep(NULL, SCHEMA_NEW, 90, &schema, &err));
+	assert_int_equal(schema.count, 2);
+	assert_string_equal(
+		schema.statements[0].text, "ALTER TABLE sample MODIFY TTL ts + INTERVAL 90 DAY");
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(has_four_tables_that_are_made_once),
+	cmocka_unit_test(old_servers_get_a_setting_for_low_cardinality),
+	cmocka_unit_test(later_servers_remove_old_rows_by_themselves),
+};
+
+UNIT_MAIN(tests)
