@@ -38,6 +38,8 @@ static const struct verb *const verbs[] = {
 	&verb_report,
 	&verb_diff,
 	&verb_trend,
+	&verb_send,
+	&verb_fleet,
 	&verb_serve,
 	&verb_render_worker,
 	&verb_completion,

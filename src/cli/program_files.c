@@ -43,7 +43,7 @@ static bool own_folder(const char *what, char folder[PATH_MAX], struct error *er
 	return true;
 }
 
-bool net_program_exec(struct error *err)
+static bool exec_program(const char *name, struct error *err)
 {
 	static const char *const places[] = {
 		"", /* the build tree */
@@ -52,16 +52,26 @@ bool net_program_exec(struct error *err)
 	};
 	char folder[PATH_MAX], path[2 * PATH_MAX];
 
-	if (!own_folder("heapctl-net", folder, err))
+	if (!own_folder(name, folder, err))
 		return false;
 	for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-		snprintf(path, sizeof path, "%s%s/heapctl-net", folder, places[i]);
+		snprintf(path, sizeof path, "%s%s/%s", folder, places[i], name);
 		execv(path, arguments);
 		if (errno != ENOENT)
 			return error_system(err, errno, "starting %s", path);
 	}
-	error_set(err, ERROR_NOT_FOUND, "heapctl-net is not beside %s/heapctl", folder);
-	return error_hint(err, "install heapctl with make install, which installs both");
+	error_set(err, ERROR_NOT_FOUND, "%s is not beside %s/heapctl", name, folder);
+	return error_hint(err, "install heapctl with make install, which installs all of it");
+}
+
+bool net_program_exec(struct error *err)
+{
+	return exec_program("heapctl-net", err);
+}
+
+bool fleet_program_exec(struct error *err)
+{
+	return exec_program("heapctl-fleet", err);
 }
 
 bool agent_library_find(bool has_musl, char path[4096], struct error *err)

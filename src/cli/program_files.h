@@ -3,10 +3,10 @@
  * Where the other files of heapctl are: beside the binary in a build tree, in the library folders
  * when installed.
  *
- * The command is two binaries of one source: heapctl, which starts in two milliseconds, and
+ * The command is three binaries of one source: heapctl, which starts in two milliseconds;
  * heapctl-net, the same with TLS, the HTTP server and SQLite, whose libraries take longer to load
- * than most commands run. heapctl becomes heapctl-net, with the same arguments, when a command
- * needs one of these.
+ * than most commands run; and heapctl-fleet, the same with libcurl as well, whose libraries take
+ * longer again. heapctl becomes one of these, with the same arguments, when a command needs it.
  */
 #pragma once
 
@@ -25,6 +25,9 @@ bool net_program_is_needed(int argc, char **argv);
  * twice. Returns only on failure, with false.
  */
 bool net_program_exec(struct error *err);
+
+/* The same for heapctl-fleet. */
+bool fleet_program_exec(struct error *err);
 
 /* The path of libheapctl.so, or of the one for programs with musl. ERROR_NOT_FOUND. */
 MUST_CHECK bool agent_library_find(bool has_musl, char path[4096], struct error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What heapctl has in place of the parts that only heapctl-net is linked with. */
+/* What heapctl has in place of the parts that only heapctl-net and heapctl-fleet have. */
 #include "cli/program_files.h"
 #include "cli/watch_session.h"
 #include "client/stream_tls.h"

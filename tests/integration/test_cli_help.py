@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import unittest
 
-from processes import HEAPCTL, Case, need
+from processes import BUILD, HEAPCTL, Case, need
 
 CONTROL = ["run", "ps", "status", "activate", "deactivate", "dump", "stats", "start", "stop", "runs", "record", "longlived",
            "mallctl", "doctor"]
@@ -18,8 +18,10 @@ class Help(Case):
 
     def test_most_commands_load_no_network_libraries(self):
         needed = subprocess.run(["readelf", "-d", HEAPCTL], capture_output=True, text=True, check=True).stdout
-        for library in ("gnutls", "microhttpd", "sqlite"):
+        for library in ("gnutls", "microhttpd", "sqlite", "curl"):
             self.assertNotIn(library, needed)
+        net = os.path.join(BUILD, "src/cli/heapctl-net")
+        self.assertNotIn("curl", subprocess.run(["readelf", "-d", net], capture_output=True, text=True, check=True).stdout)
 
     def test_a_missing_second_binary_is_reported(self):
         alone = os.path.join(self.folder, "heapctl")
@@ -27,6 +29,9 @@ class Help(Case):
         done = subprocess.run([alone, "dump", "https://localhost:1"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 1)
         self.assertIn(f"heapctl-net is not beside {alone}", done.stderr)
+        done = subprocess.run([alone, "send", "x.heap", "--to", "clickhouse://localhost/heap"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"heapctl-fleet is not beside {alone}", done.stderr)
 
     def test_the_overview_has_every_verb(self):
         self.assertLessEqual(set(CONTROL), set(self.verbs()))

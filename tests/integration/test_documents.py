@@ -40,6 +40,13 @@ NOT_RUN = {
     **dict.fromkeys(("heapctl attach 4711", "heapctl detach 4711", "heapctl record 4711 --attach -d 30s"),
                     "the server of these commands has its agent from the start: test_attach.py"),
     "heapctl watch api --activate --when 'cgroup>85%' --keep /var/lib/heaps": "needs a control group with a memory limit: test_watch.py",
+    **dict.fromkeys(("heapctl fleet schema --store clickhouse://heap@db/heap --password-file db.password",
+                     "heapctl fleet schema --store clickhouse://heap@db/heap --password-file db.password --apply --keep 90days",
+                     "heapctl send redis-server --to clickhouse://heap@db/heap --password-file db.password --version 7.2",
+                     "heapctl send redis-server --to clickhouse://heap@db/heap --password-file db.password",
+                     "heapctl send /var/lib/heapctl/history --to clickhouse://heap@db/heap --password-file db.password",
+                     "heapctl send /var/lib/heapctl/history --to clickhouses://heap@db/heap --password-file db.password"),
+                    "needs a ClickHouse: test_fleet.py"),
     "heapctl runs redis-server --save 1763716881123 -o run.heap": "a run's id is the moment of its start: test_cli_control.py",
 }
 

@@ -168,8 +168,8 @@ def upward_links(objects):
     return found
 
 
-# Other definitions of what heapctl-net has; in a binary without the others.
-ALTERNATIVES = {"cli/without_net"}
+# Other definitions of what heapctl-net and heapctl-fleet have; in binaries without the others.
+ALTERNATIVES = {"cli/without_net", "cli/without_fleet"}
 # What is in the two binaries together with base, wire and unwind: names of one do not clash with those of the other.
 AGENT = {"agent", "allocator"}
 

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* heapctl send: profiles into the database of a fleet. */
+#include <stdio.h>
+
+#include "base/units.h"
+#include "cli/option.h"
+#include "cli/send_session.h"
+#include "cli/verb.h"
+
+enum { OPTION_LABEL = 1, OPTION_SERVICE, OPTION_VERSION, OPTION_HOST, OPTION_RETRY };
+
+static const struct verb_option options[] = {
+	{ 0, "to", 0, "URL",
+		.help = "the database: clickhouse://[USER@]HOST[:8123]/DATABASE, or clickhouses:// "
+			"with TLS (port 8443)",
+		OPTION_TEXT(struct send_options, store.url) },
+	{ 0, "password-file", 0, "FILE",
+		.help = "the first line of this file is the user's password", .complete = "@file",
+		OPTION_TEXT(struct send_options, store.password_file) },
+	{ OPTION_RETRY, "retry", 0, "TIME",
+		.help = "try again for so long while the server cannot be reached [15s]",
+		.complete = "0 15s 5mins" },
+	{ OPTION_SERVICE, "service", 0, "NAME", .help = "the service that the profiles are of",
+		.group = "what the profiles are of" },
+	{ OPTION_VERSION, "version", 0, "TEXT", .help = "its version" },
+	{ OPTION_HOST, "host", 0, "NAME",
+		.help = "the host that it ran on [this one, for files that do not say]" },
+	{ OPTION_LABEL, "label", 0, "NAME=VALUE", .help = "a label to select by; may be repeated" },
+	{ 0, "lib_prefix", 0, "DIR,DIR",
+		.help = "look for programs and libraries below these folders", .group = "symbols",
+		OPTION_TEXT(struct send_options, lib_prefixes) },
+	{ .name = "no_cache",
+		.help = "do not use or fill the symbol cache",
+		OPTION_SWITCH(struct send_options, no_cache) },
+	{ 0 },
+};
+
+static bool take(struct send_options *send, int id, const char *value, struct error *err)
+{
+	switch (id) {
+	case OPTION_LABEL:
+		return identity_set_label(&send->identity, value, err);
+	case OPTION_SERVICE:
+		return identity_set(&send->identity, "service", value, err);
+	case OPTION_VERSION:
+		return identity_set(&send->identity, "version", value, err);
+	case OPTION_HOST:
+		return identity_set(&send->identity, "host", value, err);
+	default:
+		return duration_parse(value, &send->retry_ms, err);
+	}
+}
+
+static int run(const struct verb *verb, int argc, char **argv)
+{
+	struct send_options send = { .retry_ms = 15000 };
+	struct option_parser parser;
+	struct error err = { 0 };
+
+	option_begin(&parser, verb, argc, argv, &send);
+	for (int id; (id = option_next(&parser)) != OPTION_END;) {
+		if (id == OPTION_STOP)
+			return parser.exit_code;
+		if (!take(&send, id, parser.value, &err))
+			return option_refuse_error(&parser, &err);
+	}
+	if (send.store.url == NULL)
+		return verb_usage(verb, "no database given: use --to URL");
+	send.operands = parser.operands;
+	send.operand_count = parser.operand_count;
+	return send_session_run(&send, &err) ? EXIT_DONE : verb_fail(&err);
+}
+
+const struct verb verb_send = {
+	.name = "send",
+	.arguments = "FILE|TARGET|FOLDER... --to URL",
+	.summary = "send profiles to the database of a fleet",
+	.description =
+		"Sends heap profiles to ClickHouse, where `heapctl fleet` asks for all hosts "
+		"together: files, what a TARGET has in use now, and all profiles of a folder. Of a "
+		"folder of heapctl serve --history or heapctl watch, what was not sent yet is sent "
+		"and then marked as sent.\n\n"
+		"A snapshot counts once however often it is sent: it is known by its host, "
+		"process and time, and the database is asked before anything is written. What "
+		"could not be sent is sent when the command is repeated.\n\n"
+		"Names of functions are resolved before, from the files of this machine. The "
+		"service, version and labels are those of the options, else those of the "
+		"process's HEAPCTL_LABELS (service=api,version=1.4,zone=b), else the service is "
+		"the name of the process.",
+	.examples = "heapctl send redis-server --to clickhouse://heap@db/heap "
+		    "--password-file db.password --version 7.2\n"
+		    "# what heapctl serve has kept on this host; from a timer, say\n"
+		    "heapctl send /var/lib/heapctl/history --to clickhouses://heap@db/heap "
+		    "--password-file db.password",
+	.options = options,
+	.complete = "@file",
+	.min_operands = 1,
+	.max_operands = SIZE_MAX,
+	.run = run,
+};

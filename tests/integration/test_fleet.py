@@ -1,0 +1,392 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""heapctl send and heapctl fleet, with a real ClickHouse."""
+import http.server
+import json
+import os
+import pathlib
+import shutil
+import socket
+import sqlite3
+import tempfile
+import threading
+import time
+import unittest
+
+from clickhouse import PASSWORD, VIEWER_PASSWORD, ClickHouse
+from processes import HEAPCTL, Case, free_port, own_name
+
+INTERVAL = 4096
+MEAN = 1024
+
+
+def profile_text(sites, base=0x400000, build=0, program="/srv/api"):
+    """A profile with its symbols. `sites` has for each stack of names, root first, its sampled objects of 1024 bytes."""
+    names = sorted({name for stack in sites for name in stack})
+    places = {name: base + 0x1000 + build * 0x40 + 0x100 * at for at, name in enumerate(names)}
+    count = sum(sites.values())
+    lines = ["--- symbol", f"binary={program}", *(f"0x{place - 1:x} {name}" for name, place in places.items()), "---", "--- heap",
+             f"heap_v2/{INTERVAL}", f"  t*: {count}: {count * MEAN} [0: 0]"]
+    for stack, objects in sites.items():
+        lines += ["@ " + " ".join(f"0x{places[name]:x}" for name in reversed(stack)), f"  t*: {objects}: {objects * MEAN} [0: 0]"]
+    return "\n".join([*lines, "", "MAPPED_LIBRARIES:", f"{base:x}-{base + 0x100000:x} r-xp 00000000 08:01 {build + 1} {program}", ""])
+
+
+def setUpModule():
+    global server
+    folder = tempfile.mkdtemp(prefix="hc-clickhouse-")
+    unittest.addModuleCleanup(shutil.rmtree, folder, ignore_errors=True)
+    server = ClickHouse(folder)
+    unittest.addModuleCleanup(server.stop)
+    server.start()
+
+
+class FleetCase(Case):
+    """A database of its own in the server of all."""
+
+    databases = 0
+
+    def setUp(self):
+        super().setUp()
+        FleetCase.databases += 1
+        self.database = server
+        server.name = f"heap{FleetCase.databases}"
+        self.fleet("schema", "--apply")
+
+    def login(self, **url):
+        return self.database.url(**url), "--password-file", self.database.password_file
+
+    def fleet(self, *words, code=0, **url):
+        return self.heapctl("fleet", *words, "--store", *self.login(**url), code=code)[0]
+
+    def send(self, *words, code=0, **url):
+        return self.heapctl("send", *words, "--retry", "0", "--to", *self.login(**url), code=code)
+
+    def write(self, name, sites, at=None, **options):
+        """A profile that was taken `at` so many seconds ago."""
+        path = os.path.join(self.folder, name)
+        pathlib.Path(path).write_text(profile_text(sites, **options))
+        moment = time.time() - (at or 0)
+        os.utime(path, (moment, moment))
+        return path
+
+    def counts(self):
+        return self.database.rows("SELECT count(), uniqExact(host, pid, started, snapshot, stack), sum(samples) FROM sample")[0]
+
+
+class Sending(FleetCase):
+    def test_what_hosts_sent_adds_up_with_its_error(self):
+        paths = []
+        for at in range(3):
+            paths.append(self.write(f"api.{100 + at}.0.i0.heap", {("main", "serve", "parse"): 10 + at, ("main", "log"): 3},
+                                    base=0x400000 + 0x10000 * at))
+            said = self.send(paths[-1], "--host", f"h{at}", "--version", "1.4", "--label", "zone=b")[0]
+            self.assertIn("1 snapshots sent", said)
+        total = json.loads(self.heapctl("report", "--json", *paths)[0])
+        stated = {node["function"]: node["flat"]["inuse_space"] if "inuse_space" in node["flat"] else node["flat"] for node in total["nodes"]}
+        found = self.database.rows("SELECT frames[length(frames)], sum(b), sqrt(sum(v)) FROM (SELECT stack, sum(inuse_bytes) AS b, "
+                                   "sum(inuse_variance) AS v FROM sample GROUP BY stack) ANY LEFT JOIN stack USING stack GROUP BY frames")
+        self.assertEqual(len(found), 2)
+        for name, value, error in found:
+            self.assertAlmostEqual(value, stated[name]["value"], delta=1e-6 * value)
+            self.assertAlmostEqual(error, stated[name]["standard_error"], delta=1e-6 * error)
+        self.assertEqual(self.database.rows("SELECT DISTINCT service, version, label_names, label_values FROM profile"),
+                         [["api", "1.4", ["zone"], ["b"]]])
+        self.assertEqual(sorted(self.database.rows("SELECT DISTINCT host, pid FROM sample")), [["h0", 100], ["h1", 101], ["h2", 102]])
+        # Wherever the program was loaded, its stacks are the same.
+        self.assertEqual(self.database.rows("SELECT uniqExact(stack) FROM sample"), [["2"]])
+
+    def test_a_rebuilt_program_has_the_same_sites(self):
+        stack = ("main", "serve", "parse")
+        self.send(self.write("api.1.0.i0.heap", {stack: 5}), "--host", "a")
+        self.send(self.write("api.2.0.i0.heap", {("main", "serve", "parse.constprop.0"): 5}, build=1), "--host", "b")
+        self.assertEqual(self.database.rows("SELECT uniqExact(stack), uniqExact(site) FROM stack"), [["2", "1"]])
+
+    def test_what_is_sent_again_counts_once(self):
+        path = self.write("api.100.0.i0.heap", {("main", "serve"): 10, ("main", "log"): 3})
+        self.send(path, "--host", "a")
+        before = self.counts()
+        said = self.send(path, "--host", "a")[0]
+        self.assertIn("0 snapshots sent, 1 were there", said)
+        self.assertEqual(self.counts(), before)
+        self.assertEqual(self.database.rows("SELECT count() FROM profile"), [["1"]])
+        # Another host has a process of the same number.
+        self.send(path, "--host", "b")
+        self.assertEqual(self.database.rows("SELECT count() FROM profile"), [["2"]])
+
+    def test_a_lost_acknowledgement_counts_once(self):
+        path = self.write("api.100.0.i0.heap", {("main", "serve"): 10, ("main", "log"): 3})
+        for table in ("stack", "sample", "profile"):
+            with self.subTest(table=table):
+                relay = Relay(self, self.database.port, f"INSERT%20INTO%20{table}%20")
+                said = self.heapctl("send", path, "--host", table, "--retry", "60s", "--to", *self.login(port=relay.port))
+                self.assertEqual(relay.lost, 1)
+                self.assertIn("trying again", said[1])
+                self.assertIn("1 snapshots sent\n", said[0])
+                counts = self.database.rows(f"SELECT count(), sum(samples) FROM sample WHERE host = '{table}'")
+                self.assertEqual(counts, [["2", 13]])
+        self.assertEqual(self.database.rows("SELECT count() FROM profile"), [["3"]])
+
+    def test_a_sender_that_is_killed_leaves_nothing_half_or_twice(self):
+        paths = [self.write(f"api.{pid}.0.i0.heap", {("main", f"site{at}"): at + 1 for at in range(200)}) for pid in range(300, 312)]
+        for delay in (0.02, 0.05, 0.08, 0.11, 0.15, 0.2, 0.3):
+            self.kill_heapctl(delay, "send", *paths, "--host", "a", "--to", *self.login())
+        self.send(*paths, "--host", "a")
+        rows = len(paths) * 200
+        self.assertEqual(self.counts()[:2], [str(rows), str(rows)])
+        self.assertEqual(self.database.rows("SELECT uniqExact(pid) FROM profile"), [[str(len(paths))]])
+
+    def test_a_server_that_is_down_loses_nothing(self):
+        captures = os.path.join(self.folder, "captures")
+        name = own_name("spool")
+        redis, _ = self.start_named_redis(name)
+        self.heapctl("watch", redis.pid, "--when", "every=1s", "--count", "3", "--keep", captures)
+
+        def unsent():
+            with sqlite3.connect(os.path.join(captures, "index.sqlite")) as index:
+                found = index.execute("SELECT count(*) FROM snapshot WHERE sent_ms = 0").fetchone()[0]
+            index.close()
+            return found
+        self.database.kill()
+        said = self.send(captures, code=1)[1]
+        self.assertIn("Couldn't connect to server", said)
+        self.assertEqual(unsent(), 3)
+        self.database.start()
+        self.assertIn("3 snapshots sent", self.send(captures, "--label", "zone=c")[0])
+        self.assertEqual(unsent(), 0)
+        self.assertIn("0 snapshots sent\n", self.send(captures)[0])
+        self.assertEqual(self.database.rows("SELECT service, pid, count(), min(reason), min(rss) > 0 FROM profile GROUP BY service, pid"),
+                         [[name, redis.pid, "3", "every=1s", 1]])
+
+    def test_a_target_says_by_its_environment_what_it_is(self):
+        # Redis would write its title over the environment.
+        redis, _ = self.start_redis("--set-proc-title", "no", conf="prof:true,prof_active:true,lg_prof_sample:12",
+                                    env={"HEAPCTL_LABELS": "service=shop,version=8,zone=d"})
+        self.wait_for_agent(redis.pid)
+        self.send(redis.pid, "--version", "9")
+        self.assertEqual(self.database.rows("SELECT service, version, label_values, pid, started > 0, resident > 0 FROM profile"),
+                         [["shop", "9", ["d"], redis.pid, 1, 1]])
+
+    def test_a_sender_waits_for_a_server_that_comes_back(self):
+        path = self.write("api.100.0.i0.heap", {("main", "serve"): 10})
+        self.database.kill()
+        sender = self.start(HEAPCTL, "send", path, "--host", "a", "--retry", "2mins", "--to", *self.login())
+        time.sleep(1)
+        self.assertIsNone(sender.poll())
+        self.database.start()
+        self.assertEqual(sender.wait(60), 0)
+        self.assertEqual(self.counts(), ["1", "1", 10])
+
+    def test_profiles_of_one_process_and_time_are_reported(self):
+        paths = [self.write(f"{name}.heap", {("main", name): 5}) for name in ("one", "two")]
+        os.utime(paths[1], ns=(os.stat(paths[0]).st_mtime_ns,) * 2)
+        said = self.send(*paths, "--host", "a")
+        self.assertIn("1 snapshots sent, 1 left out", said[0])
+        self.assertIn("two.heap is of the same process and time as another one", said[1])
+
+
+class Relay:
+    """Forwards connections to a server. The answer to the first request with these bytes is not delivered."""
+
+    def __init__(self, case, server, loses):
+        self.server, self.loses, self.lost = server, loses.encode(), 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        case.addCleanup(self.listener.close)
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                client = self.listener.accept()[0]
+            except OSError:
+                return
+            threading.Thread(target=self.forward, args=(client,), daemon=True).start()
+
+    def forward(self, client):
+        server = socket.create_connection(("127.0.0.1", self.server))
+        loses = threading.Event()
+
+        def upward():
+            while data := client.recv(65536):
+                if self.loses in data and not self.lost:
+                    self.lost += 1
+                    loses.set()
+                server.sendall(data)
+        up = threading.Thread(target=upward, daemon=True)
+        up.start()
+        with client, server:
+            try:
+                while data := server.recv(65536):
+                    if loses.is_set():
+                        client.shutdown(socket.SHUT_RDWR)
+                        return
+                    client.sendall(data)
+            except OSError:
+                pass
+
+
+class Access(FleetCase):
+    def test_passwords_stay_in_their_file(self):
+        path = self.write("api.100.0.i0.heap", {("main", "serve"): 10})
+        # In a URL one would be seen by all users, so it does not even get into a message.
+        for url in (f"clickhouse://heap:{VIEWER_PASSWORD}@127.0.0.1/heap", f"http://heap:{VIEWER_PASSWORD}@127.0.0.1/heap"):
+            said = self.heapctl("send", path, "--to", url, code=2)[1]
+            self.assertNotIn(VIEWER_PASSWORD, said)
+        wrong = os.path.join(self.folder, "wrong")
+        pathlib.Path(wrong).write_text("anything\n")
+        os.chmod(wrong, 0o644)
+        said = self.heapctl("send", path, "--to", self.database.url(), "--password-file", wrong, code=1)[1]
+        self.assertIn("all users of this machine can read the password", said)
+        os.chmod(wrong, 0o600)
+        said = self.heapctl("send", path, "--to", self.database.url(), "--password-file", wrong, code=1)[1]
+        self.assertIn("Wrong password", said)
+        self.assertIn("--password-file", said)
+        self.assertNotIn("trying again", said)
+        self.assertNotIn("anything", said)
+        self.send(path)
+        for log in (self.database.folder / "server.log", self.database.folder / "server.err"):
+            self.assertNotIn(PASSWORD, log.read_text() if log.exists() else "")
+
+    def test_odd_names_arrive_as_they_are(self):
+        odd = "it's\ta\"name\"\\n]',back\\slash\x01ü"
+        service, label = "o'Brien \\ ü", "a'b,c"
+        self.send(self.write("api.100.0.i0.heap", {("main", odd): 10}), "--service", service, "--host", "h'1", "--version", "1'; DROP TABLE sample",
+                  "--label", f"note={label}")
+        self.assertEqual(self.database.rows("SELECT service, host, version, label_values FROM profile"),
+                         [[service, "h'1", "1'; DROP TABLE sample", [label]]])
+        self.assertEqual(self.database.rows("SELECT arrayJoin(frames) FROM stack"), [["main"], [odd]])
+        self.assertIn("1 were there", self.send(os.path.join(self.folder, "api.100.0.i0.heap"), "--service", service, "--host", "h'1")[0])
+        for words in (("--service", ""), ("--service", "a\nb"), ("--host", "x" * 300), ("--label", "x"), ("--label", "1x=y"), ("--label", "a b=c")):
+            self.send(os.path.join(self.folder, "api.100.0.i0.heap"), *words, code=2)
+
+    def test_what_is_no_heap_of_samples_is_left_out(self):
+        path = os.path.join(self.folder, "old.heap")
+        pathlib.Path(path).write_text("heap profile: 1: 10 [1: 10] @ heap/524288\n 1: 10 [1: 10] @ 0x400010\nMAPPED_LIBRARIES:\n")
+        said = self.send(path, "--service", "x", code=0)
+        self.assertIn("0 snapshots sent, 1 left out", said[0])
+        self.assertIn("gperftools", said[1])
+
+
+class Schema(FleetCase):
+    def test_tables_are_made_once_and_later_ones_refused(self):
+        self.send(self.write("api.100.0.i0.heap", {("main", "serve"): 10}))
+        self.assertIn("tables of version 1", self.fleet("schema", "--apply"))
+        self.assertEqual(self.database.rows("SELECT version FROM heapctl_schema"), [[1]])
+        self.assertEqual(self.counts()[0], "1")
+        printed = self.fleet("schema")
+        self.database.ask("CREATE DATABASE by_hand")
+        for statement in printed.split(";\n"):
+            if statement.strip() and not statement.startswith("SET "):
+                self.database.ask(statement, "by_hand&allow_experimental_low_cardinality_type=1")
+        tables = [self.database.rows(f"SELECT name FROM system.tables WHERE database = '{name}' ORDER BY name")
+                  for name in (self.database.name, "by_hand")]
+        self.assertEqual(*tables)
+        self.database.ask("INSERT INTO heapctl_schema VALUES (2, now())", self.database.name)
+        said = self.heapctl("fleet", "schema", "--apply", "--store", *self.login(), code=1)[1]
+        self.assertIn("has tables of version 2", said)
+        self.assertIn("has tables of version 2", self.send(os.path.join(self.folder, "api.100.0.i0.heap"), code=1)[1])
+
+    def test_old_weeks_are_dropped(self):
+        day = 24 * 3600
+        for pid, age in ((1, 0), (2, 60 * day), (3, 120 * day)):
+            self.send(self.write(f"api.{pid}.0.i0.heap", {("main", "serve"): 10}, at=age))
+        self.assertEqual(self.fleet("schema", "--keep", "90days").count("DROP PARTITION"), 2)
+        self.fleet("schema", "--apply", "--keep", "90days")
+        self.assertEqual(self.database.rows("SELECT pid FROM profile ORDER BY pid"), [[1], [2]])
+        self.assertEqual(self.database.rows("SELECT DISTINCT pid FROM sample ORDER BY pid"), [[1], [2]])
+
+    def test_missing_tables_are_named_with_what_makes_them(self):
+        self.database.ask(f"DROP DATABASE {self.database.name}")
+        said = self.send(self.write("api.100.0.i0.heap", {("main", "serve"): 10}), code=1)[1]
+        self.assertIn("heapctl fleet schema --apply", said)
+
+
+class Encrypted(FleetCase):
+    def test_only_a_certificate_of_a_known_authority_is_accepted(self):
+        path = self.write("api.100.0.i0.heap", {("main", "serve"): 10})
+        url = dict(scheme="clickhouses", host="localhost", port=self.database.https)
+        said = self.send(path, code=1, **url)[1]
+        self.assertRegex(said, "certificate")
+        self.assertEqual(self.counts()[0], "0")
+        self.environment["HEAPCTL_CACERT"] = str(self.database.certificate)
+        self.send(path, **url)
+        self.assertEqual(self.counts()[0], "1")
+        # Another name than that of the certificate.
+        self.assertRegex(self.send(path, code=1, **dict(url, host="127.0.0.1"))[1], "certificate|name")
+
+
+class Hostile(Case):
+    """A server that is no ClickHouse, or one that lies."""
+
+    def serve(self, answer):
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                answer(self)
+
+            def log_message(self, *_):
+                pass
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        return f"clickhouse://127.0.0.1:{server.server_address[1]}/heap"
+
+    @staticmethod
+    def body(handler, status, text, **headers):
+        handler.send_response(status)
+        for name, value in headers.items():
+            handler.send_header(name, value)
+        handler.send_header("Content-Length", str(len(text)))
+        handler.end_headers()
+        handler.wfile.write(text)
+
+    def refused(self, answer, part):
+        path = os.path.join(self.folder, "api.100.0.i0.heap")
+        pathlib.Path(path).write_text(profile_text({("main", "serve"): 10}))
+        begin = time.monotonic()
+        said = self.heapctl("send", path, "--retry", "0", "--to", self.serve(answer), code=1)
+        self.assertRegex(said[1], part)
+        self.assertIn("0 snapshots sent", said[0])
+        self.assertLess(time.monotonic() - begin, 30)
+
+    def test_answers_that_are_not_clickhouses(self):
+        def rows(*values, columns=1):
+            return json.dumps({"meta": [], "data": values, "rows": len(values)}).encode()
+        for text, part in ((b"", "not ClickHouse's"), (b"<html>log in</html>", "not ClickHouse's"), (b"[" * 100000, "not ClickHouse's"),
+                           (rows(["-1"]), "other columns"), (rows(["1", "2"]), "other columns"), (rows("1"), "other columns"),
+                           (rows([1.5]), "other columns"), (rows([str(2 ** 64)]), "other columns"), (rows(["1"]).replace(b'"rows": 1', b'"rows": 2'), "other columns"),
+                           (rows(["1"])[:-4], "not ClickHouse's"), (b'{"data":[[' + b"1," * (5 << 20) + b"1]]}", "too many values"),
+                           (rows(["9"]), "tables of version 9"), (rows(["0"]), "no tables of heapctl"),
+                           (b'{"meta":[],"data":[["1"],\nCode: 241, e.displayText() = DB::Exception: Memory limit \x1b[31m exceeded, e.what()', r"Memory limit \\x1b")):
+            with self.subTest(text=text[:60]):
+                self.refused(lambda handler, text=text: self.body(handler, 200, text), part)
+
+    def test_an_insert_that_answers_is_no_success(self):
+        def answer(handler):
+            handler.rfile.read(int(handler.headers["Content-Length"]))
+            is_insert = "INSERT" in handler.path
+            self.body(handler, 200, b"Ok, really." if is_insert else b'{"data": [["1"]], "rows": 1}' if not answer.asked else b'{"data": [], "rows": 0}')
+            answer.asked = True
+        answer.asked = False
+        self.refused(answer, "answered 200: Ok, really")
+
+    def test_other_places_and_endless_answers_are_refused(self):
+        elsewhere = f"http://127.0.0.1:{free_port()}/"
+        self.refused(lambda handler: self.body(handler, 302, b"", Location=elsewhere), "answered 302")
+
+        def endless(handler):
+            handler.send_response(200)
+            handler.end_headers()
+            try:
+                while True:
+                    handler.wfile.write(b" " * (1 << 20))
+            except OSError:
+                pass
+        self.refused(endless, "more than 67108864 bytes")
+        self.refused(lambda handler: self.body(handler, 500, b"x" * 10000), "answered 500|more than")
+
+
+if __name__ == "__main__":
+    unittest.main()
