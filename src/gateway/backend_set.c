@@ -57,9 +57,13 @@ static bool is_same(const struct target *a, const struct target *b)
 {
 	if (a->kind != b->kind)
 		return false;
-	/* An agent that starts on demand has a socket only at times. */
+	/*
+	 * The same pid may have another program by now, after execve(2) or in a new process. An
+	 * agent that starts on demand has a socket only at times.
+	 */
 	if (a->kind == TARGET_AGENT)
 		return a->process.pid == b->process.pid && a->owner == b->owner &&
+		       strcmp(a->process.name, b->process.name) == 0 &&
 		       (strcmp(a->socket_path, b->socket_path) == 0 ||
 			       (a->process.pid != 0 &&
 				       (*a->socket_path == '\0' || *b->socket_path == '\0')));

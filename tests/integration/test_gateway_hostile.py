@@ -6,6 +6,7 @@ import re
 import resource
 import select
 import shutil
+import signal
 import socket
 import subprocess
 import unittest
@@ -215,6 +216,16 @@ class Watches(HostileGatewayCase):
 
 
 class Answers(HostileGatewayCase):
+    def test_a_process_that_executes_another_program_gets_its_name(self):
+        first = own_name("own-1")
+        process = self.start_hostile(first, "honest")
+        self.serve(env={"HEAPCTL_DIR": os.path.dirname(process.socket_path)})
+        named = lambda: [target["name"] for target in self.get("/targets").json["targets"] if target["pid"] == process.pid]
+        self.assertEqual(named(), [first])
+        process.send_signal(signal.SIGUSR1)
+        wait_until(lambda: named() == [first[:-1] + "2"], "the name of the other program")
+        self.assertEqual(self.get(f"/targets/{first}/v1/status").status, 404)
+
     def test_what_is_no_profile_does_not_enter_the_history(self):
         process = self.start_hostile(NAME, "garbage")
         self.serve(NAME, "--history", self.history, "--history-every", "1s", env={"HEAPCTL_DIR": os.path.dirname(process.socket_path)})
