@@ -73,6 +73,20 @@ static const char *const endings[] = {
 	"new_delete_resource_t::do_allocate",
 };
 
+/* Where Rust's containers are. */
+static const char *const rust_homes[] = { "alloc::", "<alloc::", "hashbrown::", "<hashbrown::",
+	"std::collections::", "<std::collections::" };
+static const char *const rust_traits[] = { " as alloc::vec::spec_from_elem::",
+	" as alloc::slice::hack::" };
+
+/* What makes a container there: the caller decides its size. */
+static const char *const rust_constructors[] = { "::with_capacity", "::with_capacity_in",
+	"::try_with_capacity", "::try_with_capacity_in", "::with_capacity_and_hasher",
+	"::with_capacity_and_hasher_in", "::fallible_with_capacity", "::new_uninitialized", "::new",
+	"::new_in", "::new_uninit", "::new_uninit_in", "::new_uninit_slice", "::new_zeroed",
+	"::pin", "::from_elem", "::from_elem_in", "::to_vec", "::to_vec_in",
+	"::allocate_for_layout", "::allocate_for_slice", "::try_allocate_in", "::allocate_in" };
+
 /* Well-known ones whose names would be weak. */
 static const char *const known[] = {
 	"allocsetalloc",
@@ -133,6 +147,27 @@ static size_t copy_without_templates(char *to, size_t room, const char *name)
 	return size;
 }
 
+static bool is_of_rusts_containers(const char *function)
+{
+	for (size_t i = 0; i < sizeof rust_homes / sizeof *rust_homes; i++)
+		if (strncmp(function, rust_homes[i], strlen(rust_homes[i])) == 0)
+			return true;
+	for (size_t i = 0; i < sizeof rust_traits / sizeof *rust_traits; i++)
+		if (strstr(function, rust_traits[i]) != NULL)
+			return true;
+	return false;
+}
+
+/* Allocator<false>::alloc, arrow::SlabAllocator::allocate: `name` is without templates. */
+static bool is_of_allocator_class(const char *name, size_t size)
+{
+	size_t end = size;
+
+	while (end > 0 && name[end - 1] != ':')
+		end--;
+	return end >= 2 && ends_with(name, end - 2, "llocator");
+}
+
 static bool is_of_language(const char *function)
 {
 	char name[MAX_NAME_BYTES];
@@ -149,6 +184,11 @@ static bool is_of_language(const char *function)
 	const size_t size = copy_without_templates(name, sizeof name, function);
 	for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
 		if (ends_with(name, size, endings[i]))
+			return true;
+	if (!is_of_rusts_containers(function))
+		return false;
+	for (size_t i = 0; i < sizeof rust_constructors / sizeof *rust_constructors; i++)
+		if (ends_with(name, size, rust_constructors[i]))
 			return true;
 	return false;
 }
@@ -193,7 +233,7 @@ static size_t last_part(char *to, size_t room, const char *function)
 
 enum wrapper_name wrapper_name_judge(const char *function)
 {
-	char name[256];
+	char name[256], qualified[MAX_NAME_BYTES];
 
 	if (function[0] == '\0')
 		return WRAPPER_NAME_NONE;
@@ -211,7 +251,10 @@ enum wrapper_name wrapper_name_judge(const char *function)
 		if (ends_with_any(name, size, sure_verbs, sizeof sure_verbs / sizeof *sure_verbs))
 			return WRAPPER_NAME_SURE;
 		if (ends_with_any(name, size, weak_verbs, sizeof weak_verbs / sizeof *weak_verbs))
-			return WRAPPER_NAME_WEAK;
+			return is_of_allocator_class(qualified, copy_without_templates(qualified,
+									sizeof qualified, function))
+				       ? WRAPPER_NAME_SURE
+				       : WRAPPER_NAME_WEAK;
 		last = size;
 	}
 	return WRAPPER_NAME_NONE;

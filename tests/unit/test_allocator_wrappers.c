@@ -22,11 +22,22 @@ static void names_say_what_may_be_a_wrapper(void **state)
 		"<tikv_jemallocator::Jemalloc as core::alloc::global::GlobalAlloc>::alloc",
 		"std::__new_allocator<int>::allocate(unsigned long, void const*)",
 		"std::allocator_traits<std::allocator<int> >::allocate(std::allocator<int>&)",
-		"void* fallback_impl<false>(unsigned long)", "app::tracked_malloc(unsigned long)" };
+		"void* fallback_impl<false>(unsigned long)", "app::tracked_malloc(unsigned long)",
+		"alloc::vec::Vec<T,A>::with_capacity_in", "alloc::string::String::with_capacity",
+		"<alloc::vec::Vec<u8>>::with_capacity", "alloc::vec::from_elem",
+		"<T as alloc::vec::spec_from_elem::SpecFromElem>::from_elem",
+		"<T as alloc::slice::hack::ConvertVec>::to_vec", "alloc::slice::<impl [T]>::to_vec",
+		"alloc::sync::Arc<T>::new", "<alloc::boxed::Box<app::Node>>::new",
+		"alloc::rc::Rc<T>::new", "hashbrown::raw::RawTable<T,A>::new_uninitialized",
+		"std::collections::hash::map::HashMap<K,V>::with_capacity",
+		"Allocator<false>::alloc(unsigned long, unsigned long)",
+		"arrow::SlabAllocator::allocate(unsigned long)" };
 	static const char *const weak[] = { "conn_alloc", "Pool::Allocate(unsigned long)" };
 	static const char *const none[] = { "main", "", "dict_expand", "tuple_dealloc",
 		"posix_fallocate", "mallocator_benchmark", "std::vector<int>::push_back(int&&)",
-		"malloc_stats_print", "alloc::vec::Vec<T>::push", "allocate_everything_then_run" };
+		"malloc_stats_print", "alloc::vec::Vec<T>::push", "allocate_everything_then_run",
+		"app::Cache::with_capacity", "app::Cache::new", "server::Buffer::to_vec",
+		"alloc::vec::Vec<T,A>::extend_from_slice" };
 
 	for (size_t i = 0; i < sizeof sure / sizeof *sure; i++)
 		if (wrapper_name_judge(sure[i]) != WRAPPER_NAME_SURE)
