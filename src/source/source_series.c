@@ -113,15 +113,32 @@ static bool read_path(
 	       skip_damaged(series, err);
 }
 
+/* Which captures the damaged lines were of is not known, only how many. */
+static void skip_lines(
+	struct source_series *series, const char *folder, const struct capture_list_damage *damage)
+{
+	if (damage->count == 0)
+		return;
+	CLEANUP(free_cleanup) char *text = capture_list_describe_damage(folder, damage);
+	series->damaged_count += damage->count;
+	if (series->options.warn != NULL)
+		series->options.warn(
+			"left out: %s (heapctl watch --keep %s writes the list again when it "
+			"starts)",
+			text, folder);
+}
+
 /* The captures of `heapctl watch`: its catalogue has the time of each. */
 static bool read_captures(struct source_series *series, const char *folder, struct error *err)
 {
 	CLEANUP(json_cleanup) json_t *captures = NULL;
+	struct capture_list_damage damage;
 	size_t index;
 	json_t *entry;
 
-	if (!capture_list_read(folder, &captures, err))
+	if (!capture_list_read(folder, &captures, &damage, err))
 		return false;
+	skip_lines(series, folder, &damage);
 	json_array_foreach(captures, index, entry)
 	{
 		CLEANUP(free_cleanup)

@@ -221,6 +221,15 @@ bool store_take_replaced(struct store *store)
 	return was_replaced;
 }
 
+char *store_take_list_damage(struct store *store)
+{
+	STORE_HOLD(store);
+	const struct capture_list_damage damage = store->list_damage;
+
+	store->list_damage = (struct capture_list_damage){ 0 };
+	return damage.count == 0 ? NULL : capture_list_describe_damage(store->path, &damage);
+}
+
 const char *store_folder(const struct store *store)
 {
 	return store->path;
@@ -283,6 +292,7 @@ static bool open_again(struct store *store, struct error *err)
 	store->usage = fresh->usage;
 	store->clock = fresh->clock;
 	store->last_bytes = fresh->last_bytes;
+	store->list_damage = fresh->list_damage;
 	store->was_replaced |= !store->is_damaged;
 	store->is_damaged = false;
 	if (fresh->last_id > store->last_id)

@@ -60,6 +60,12 @@ bool store_take_replaced(struct store *store);
 /* The number of profiles that were listed by their names, because there was no index. */
 size_t store_relisted_count(const struct store *store);
 
+/*
+ * What was damaged in captures.jsonl when it was needed, once; NULL when nothing was. Without their
+ * lines captures are listed by their names. Free the text.
+ */
+char *store_take_list_damage(struct store *store);
+
 /* Valid until store_close. */
 const char *store_folder(const struct store *store);
 

@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "store/capture_list.h"
 #include "store/snapshot.h"
 
 /*
@@ -82,6 +83,7 @@ struct store {
 	int fd;		   /* of the folder, locked */
 	int64_t opened_ms; /* on the clock of the machine */
 	size_t relisted_count;
+	struct capture_list_damage list_damage; /* of the list that files were looked up in */
 
 	pthread_mutex_t mutex; /* of what follows */
 	struct store_limits limits;

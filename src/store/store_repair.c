@@ -213,7 +213,7 @@ static bool list_files(struct store *store, struct dirent **entries, int count, 
 			continue;
 		}
 		if (list == NULL && store->format->has_list &&
-			!capture_list_read(store->path, &list, &unread))
+			!capture_list_read(store->path, &list, &store->list_damage, &unread))
 			list = json_array();
 		ok = list_file(store, name, list, err);
 	}

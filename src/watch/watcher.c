@@ -125,12 +125,27 @@ static void fail(const struct watcher *watcher, bool is_capture, const struct er
 	watcher->host.failed(watcher->host.context, is_capture, err);
 }
 
+static void note_list_damage(const struct watcher *watcher)
+{
+	CLEANUP(free_cleanup) char *damage = store_take_list_damage(watcher->store);
+	char line[LINE_BYTES];
+
+	if (damage == NULL)
+		return;
+	snprintf(line, sizeof line,
+		"%s: captures without a line are listed by their names, without reason and figures",
+		damage);
+	note(watcher, line);
+}
+
 void watcher_use_store(struct watcher *watcher, struct store *store)
 {
 	char line[LINE_BYTES];
 	struct error err;
 
 	watcher->store = store;
+	if (store != NULL)
+		note_list_damage(watcher);
 	if (store == NULL || store_check_room(store, &err)) {
 		watcher->has_noted_room = false;
 		return;

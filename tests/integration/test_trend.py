@@ -4,6 +4,7 @@
 import gzip
 import json
 import os
+import pathlib
 import shutil
 import subprocess
 import tarfile
@@ -216,6 +217,17 @@ class Shapes(TrendCase):
             self.assertEqual(trend["title"], "my-server")
             trend["title"] = expected["title"]
             self.assertEqual(trend, expected)
+        # Damaged lines are counted, with the place of the first.
+        lines = pathlib.Path(f"{captures}/captures.jsonl").read_text().split("\n")
+        for number, damaged in ((2, lines[1][:40]), (4, "[]"), (5, '{"file": "../1.heap"}'), (6, "\0\1")):
+            lines[number - 1] = damaged
+            pathlib.Path(f"{captures}/captures.jsonl").write_text("\n".join(lines))
+            out, said = self.heapctl("trend", "--json", captures)
+            count = {2: "line 2 is damaged", 4: "2 lines are damaged, the first is line 2"}.get(number, "lines are damaged, the first is line 2")
+            self.assertIn(f"left out: {captures}/captures.jsonl: ", said)
+            self.assertIn(count, said)
+            self.assertIn(f"heapctl watch --keep {captures} writes the list again", said)
+            self.assertEqual((json.loads(out)["damaged"], said.count("captures.jsonl")), ((2, 4, 5, 6).index(number) + 1, 1))
         nothing = os.path.join(self.folder, "nothing")
         os.mkdir(nothing)
         self.assertIn("neither captures of heapctl watch nor profiles", self.heapctl("trend", nothing, code=1)[1])

@@ -62,6 +62,15 @@ class WatchCase(Case):
 
 
 class Moments(WatchCase):
+    def test_damaged_lines_of_the_list_are_reported(self):
+        server, _ = self.redis_with_agent()
+        os.mkdir(self.keep, 0o700)
+        pathlib.Path(self.keep, "00000001-20261121T000000Z-tag-one.7.heap").write_bytes(b"heap_v2/1\n  t*: 0: 0 [0: 0]\n")
+        pathlib.Path(self.keep, "captures.jsonl").write_text('\n{"file": "0000\n')
+        watch = self.watch(server.pid, "--when", "rss>64GiB")
+        self.wait_for_message("captures.jsonl: line 2 is damaged: captures without a line are listed by their names", watch)
+        self.wait_for_message("watching redis-server", watch)
+
     def test_a_level_that_is_passed_is_captured_once(self):
         server, port = self.redis_with_agent()
         watch = self.watch(server.pid, "--when", "rss>64MiB", "--cool-down", "0s")

@@ -847,6 +847,7 @@ static void a_lost_or_damaged_index_of_captures_loses_nothing(void **state)
 	open_captures(scene, &unlimited);
 	assert_string_equal(kept(scene, digits), "123");
 	/* The list has the reasons, and is written again. */
+	assert_null(store_take_list_damage(scene->store));
 	assert_int_equal(unlink(list), 0);
 	open_captures(scene, &unlimited);
 	struct buffer text;
@@ -855,6 +856,40 @@ static void a_lost_or_damaged_index_of_captures_loses_nothing(void **state)
 	assert_true(file_read(list, &text, &err));
 	assert_int_equal(occurrences(buffer_string(&text), "\"reason\":\"signal\""), 3);
 	buffer_deinit(&text);
+}
+
+static void cut_list(const char *list)
+{
+	struct stat status;
+
+	assert_int_equal(stat(list, &status), 0);
+	assert_int_equal(truncate(list, status.st_size - 20), 0);
+}
+
+static void reports_damaged_lines_of_the_list_once(void **state)
+{
+	struct scene *const scene = *state;
+	char path[128], list[128], digits[16];
+
+	snprintf(path, sizeof path, "%s/index.sqlite", scene->folder);
+	snprintf(list, sizeof list, "%s/captures.jsonl", scene->folder);
+	open_captures(scene, &unlimited);
+	for (int i = 0; i < 3; i++)
+		capture(scene);
+	open_captures(scene, &unlimited);
+	/* With an index the list is not read, and written again. */
+	cut_list(list);
+	open_captures(scene, &unlimited);
+	assert_null(store_take_list_damage(scene->store));
+	cut_list(list);
+	assert_int_equal(unlink(path), 0);
+	open_captures(scene, &unlimited);
+	char *const damage = store_take_list_damage(scene->store);
+	assert_non_null(damage);
+	assert_non_null(strstr(damage, "/captures.jsonl: line 3 is damaged"));
+	free(damage);
+	assert_null(store_take_list_damage(scene->store));
+	assert_string_equal(kept(scene, digits), "123");
 }
 
 static void names_that_are_odd_are_listed_or_left_alone(void **state)
@@ -964,6 +999,7 @@ static const struct CMUnitTest tests[] = {
 	STORE_TEST(nothing_is_removed_for_room_that_cannot_be_made),
 	STORE_TEST(nothing_is_removed_before_the_new_one_is_safe),
 	STORE_TEST(a_lost_or_damaged_index_of_captures_loses_nothing),
+	STORE_TEST(reports_damaged_lines_of_the_list_once),
 	STORE_TEST(names_that_are_odd_are_listed_or_left_alone),
 	STORE_TEST(a_snapshot_is_sent_once),
 };
