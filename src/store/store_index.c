@@ -138,6 +138,27 @@ static bool add_columns(struct store *store, struct error *err)
 	return true;
 }
 
+/* With tables, but none of heapctl's. */
+static bool is_foreign(struct store *store)
+{
+	return store_number(store, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND "
+				   "name NOT LIKE 'sqlite\\_%' ESCAPE '\\'") != 0 &&
+	       store_number(store, "SELECT count(*) FROM sqlite_master AS t, "
+				   "pragma_table_info(t.name) AS c WHERE t.type = 'table' AND "
+				   "t.name IN ('snapshot', 'moment') AND "
+				   "c.name IN ('time_ms', 'target', 'file')") != 3;
+}
+
+/* Before anything is written to it. */
+static bool check_owner(struct store *store, struct error *err)
+{
+	if (!is_foreign(store))
+		return true;
+	error_set(err, ERROR_STATE, "%s/index.sqlite is the database of another program",
+		store->path);
+	return error_hint(err, "use another folder");
+}
+
 static bool migrate(struct store *store, struct error *err)
 {
 	static const char adopt[] = "ALTER TABLE moment RENAME TO snapshot";
@@ -173,8 +194,8 @@ static bool try_open(
 			SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | flags, NULL) == SQLITE_OK &&
 		       sqlite3_busy_timeout(store->index, BUSY_MS) == SQLITE_OK) ||
 			       store_fail(store, err)
-		       ? store_execute(store, mode, err) && store_execute(store, SETTINGS, err) &&
-				 bring_up_to_date(store, err)
+		       ? store_execute(store, mode, err) && check_owner(store, err) &&
+				 store_execute(store, SETTINGS, err) && bring_up_to_date(store, err)
 		       : false;
 }
 
@@ -182,13 +203,17 @@ static bool try_open(
  * SQLite would create it readable by all, and gives its log the mode of the index. Closed before
  * SQLite opens it: closing any descriptor of a file drops the process' locks on it.
  */
-static void make_file(const struct store *store)
+static bool make_file(const struct store *store, struct error *err)
 {
 	const int fd =
 		openat(store->fd, "index.sqlite", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 
-	if (fd >= 0)
-		close(fd);
+	if (fd < 0) {
+		error_system(err, errno, "creating %s/index.sqlite", store->path);
+		return error_hint(err, "use a folder on a disk to which this user may write");
+	}
+	close(fd);
+	return true;
 }
 
 static bool open_reader(struct store *store, const char *path, struct error *err)
@@ -221,7 +246,8 @@ bool store_index_open(struct store *store, bool is_reader, struct error *err)
 
 	if (is_reader)
 		return open_reader(store, path, err);
-	make_file(store);
+	if (!make_file(store, err))
+		return false;
 	if (try_open(store, path, SQLITE_OPEN_CREATE, "", err) ||
 		(error_code(store) == SQLITE_IOERR &&
 			try_open(store, path, SQLITE_OPEN_CREATE, "PRAGMA locking_mode = EXCLUSIVE",
@@ -231,8 +257,7 @@ bool store_index_open(struct store *store, bool is_reader, struct error *err)
 		return false;
 	sqlite3_close(TAKE(store->index));
 	set_aside(store);
-	make_file(store);
-	return try_open(store, path, SQLITE_OPEN_CREATE, "", err);
+	return make_file(store, err) && try_open(store, path, SQLITE_OPEN_CREATE, "", err);
 }
 
 bool store_insert(struct store *store, const struct snapshot *snapshot, const char *details,

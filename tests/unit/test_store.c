@@ -858,6 +858,39 @@ static void a_lost_or_damaged_index_of_captures_loses_nothing(void **state)
 	buffer_deinit(&text);
 }
 
+static void refuses_the_database_of_another_program_and_leaves_it_alone(void **state)
+{
+	struct scene *const scene = *state;
+	static const char *const tables[] = { "CREATE TABLE other (x)", "CREATE TABLE snapshot (x)",
+		"CREATE TABLE other (x); PRAGMA user_version = 7" };
+	struct error err = { 0 };
+	struct stat before, after;
+	char path[128];
+
+	snprintf(path, sizeof path, "%s/index.sqlite", scene->folder);
+	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+		sqlite3 *other = NULL;
+		store_close(scene->store);
+		scene->store = NULL;
+		(void)unlink(path);
+		assert_int_equal(sqlite3_open(path, &other), SQLITE_OK);
+		assert_int_equal(sqlite3_exec(other, tables[i], NULL, NULL, NULL), SQLITE_OK);
+		sqlite3_close(other);
+		assert_int_equal(chmod(path, 0600), 0);
+		assert_int_equal(stat(path, &before), 0);
+		assert_false(
+			store_open(scene->folder, STORE_CAPTURES, &unlimited, &scene->store, &err));
+		assert_non_null(strstr(err.message, "index.sqlite is the database of another"));
+		assert_string_equal(err.hint, "use another folder");
+		assert_int_equal(stat(path, &after), 0);
+		assert_int_equal(after.st_size, before.st_size);
+		assert_int_equal(after.st_mtim.tv_nsec, before.st_mtim.tv_nsec);
+	}
+	assert_false(store_open("/proc", STORE_CAPTURES, &unlimited, &scene->store, &err));
+	assert_non_null(strstr(err.message, "creating /proc/index.sqlite"));
+	assert_non_null(strstr(err.hint, "use a folder on a disk"));
+}
+
 static void cut_list(const char *list)
 {
 	struct stat status;
@@ -999,6 +1032,7 @@ static const struct CMUnitTest tests[] = {
 	STORE_TEST(nothing_is_removed_for_room_that_cannot_be_made),
 	STORE_TEST(nothing_is_removed_before_the_new_one_is_safe),
 	STORE_TEST(a_lost_or_damaged_index_of_captures_loses_nothing),
+	STORE_TEST(refuses_the_database_of_another_program_and_leaves_it_alone),
 	STORE_TEST(reports_damaged_lines_of_the_list_once),
 	STORE_TEST(names_that_are_odd_are_listed_or_left_alone),
 	STORE_TEST(a_snapshot_is_sent_once),
