@@ -58,6 +58,7 @@ static bool wait_for(struct stream *stream, short events, struct error *err)
 		left_ms = end_ms - clock_monotonic_ms();
 	}
 	error_set(err, ERROR_TIMEOUT, "%s: no answer in time", stream->peer);
+	err->errnum = ETIMEDOUT;
 	return error_hint(err, "it is overloaded, stopped or hangs; try again later");
 }
 

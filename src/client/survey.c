@@ -182,7 +182,8 @@ static void ask_for_status(void *items, size_t at)
 			&entry->status, &entry->problem))
 		return;
 	entry->kind = SURVEY_SILENT;
-	if (entry->problem.kind == ERROR_TIMEOUT && entry->problem.hint[0] == '\0')
+	if (entry->problem.kind == ERROR_TIMEOUT &&
+		(entry->problem.errnum == ETIMEDOUT || entry->problem.hint[0] == '\0'))
 		error_hint(&entry->problem,
 			"it may be busy with a profile; heapctl status waits longer");
 }

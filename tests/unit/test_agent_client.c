@@ -26,6 +26,24 @@ static bool call(struct canned_agent *agent, const char *path, uint64_t limit,
 	return agent_call(&agent->target, &wanted, answer, err);
 }
 
+static void an_answer_that_does_not_come_has_a_hint(void **state)
+{
+	json_t *answer = NULL;
+	struct canned_agent agent;
+	struct error err = { 0 };
+
+	(void)state;
+	canned_agent_start(&agent, "", 0);
+	/* It accepts nothing. */
+	kill(agent.pid, SIGSTOP);
+	assert_false(
+		agent_call_json_within(&agent.target, "GET", "/v1/status", 100, &answer, &err));
+	assert_int_equal(err.kind, ERROR_TIMEOUT);
+	assert_contains(err.message, "no answer in time");
+	assert_contains(err.hint, "try again later");
+	canned_agent_stop(&agent);
+}
+
 static const char without_length[] = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";
 
 static void an_answer_may_have_its_limit_and_no_byte_more(void **state)
@@ -252,6 +270,7 @@ static void bytes_of_no_meaning_are_bounded(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(an_answer_that_does_not_come_has_a_hint),
 	cmocka_unit_test(an_answer_may_have_its_limit_and_no_byte_more),
 	cmocka_unit_test(an_answer_of_no_known_length_has_the_same_limit),
 	cmocka_unit_test(each_kind_of_answer_has_a_limit_of_its_own),
