@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <sqlite3.h>
@@ -858,6 +859,41 @@ static void a_lost_or_damaged_index_of_captures_loses_nothing(void **state)
 	buffer_deinit(&text);
 }
 
+static unsigned sync_count;
+
+/* SQLite's calls come here. */
+__attribute__((visibility("default"))) int fdatasync(int fd)
+{
+	sync_count++;
+	return (int)syscall(SYS_fdatasync, fd);
+}
+
+__attribute__((visibility("default"))) int fsync(int fd)
+{
+	sync_count++;
+	return (int)syscall(SYS_fsync, fd);
+}
+
+static void removing_many_does_not_wait_for_the_disk_each_time(void **state)
+{
+	struct scene *const scene = *state;
+	const struct store_limits few = { .bytes = UINT64_MAX, .count = 2 };
+	unsigned kept_one;
+
+	open_captures(scene, &unlimited);
+	for (int i = 0; i < 40; i++)
+		capture(scene);
+	sync_count = 0;
+	capture(scene);
+	kept_one = sync_count;
+	assert_true(kept_one > 0);
+	store_set_limits(scene->store, &few);
+	sync_count = 0;
+	capture(scene);
+	assert_true(sync_count <= kept_one + 10);
+	assert_int_equal(scene->store->usage.snapshots, 2);
+}
+
 static void refuses_the_database_of_another_program_and_leaves_it_alone(void **state)
 {
 	struct scene *const scene = *state;
@@ -1032,6 +1068,7 @@ static const struct CMUnitTest tests[] = {
 	STORE_TEST(nothing_is_removed_for_room_that_cannot_be_made),
 	STORE_TEST(nothing_is_removed_before_the_new_one_is_safe),
 	STORE_TEST(a_lost_or_damaged_index_of_captures_loses_nothing),
+	STORE_TEST(removing_many_does_not_wait_for_the_disk_each_time),
 	STORE_TEST(refuses_the_database_of_another_program_and_leaves_it_alone),
 	STORE_TEST(reports_damaged_lines_of_the_list_once),
 	STORE_TEST(names_that_are_odd_are_listed_or_left_alone),
