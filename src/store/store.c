@@ -91,8 +91,10 @@ static bool open_locked(struct store *store, struct error *err)
 	if (!file_make_folder(store->path, 0700, err) || !open_folder(store, err))
 		return false;
 	/* SQLite's own message would not name the reason. */
-	if (faccessat(store->fd, ".", W_OK, AT_EACCESS) != 0)
-		return error_system(err, errno, "%s", store->path);
+	if (faccessat(store->fd, ".", W_OK, AT_EACCESS) != 0) {
+		error_system(err, errno, "%s", store->path);
+		return error_hint(err, "use a folder on a disk to which this user may write");
+	}
 	if (!check_trust(store, err))
 		return false;
 	if (flock(store->fd, LOCK_EX | LOCK_NB) == 0)

@@ -923,7 +923,7 @@ static void refuses_the_database_of_another_program_and_leaves_it_alone(void **s
 		assert_int_equal(after.st_mtim.tv_nsec, before.st_mtim.tv_nsec);
 	}
 	assert_false(store_open("/proc", STORE_CAPTURES, &unlimited, &scene->store, &err));
-	assert_non_null(strstr(err.message, "creating /proc/index.sqlite"));
+	assert_non_null(strstr(err.message, "/proc"));
 	assert_non_null(strstr(err.hint, "use a folder on a disk"));
 }
 
