@@ -3,7 +3,9 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -16,8 +18,11 @@ static int work(void)
 	static const int inputs[] = { STDIN_FILENO, WORKER_FIRST_FD, WORKER_FIRST_FD + 1 };
 	char text[64];
 
-	if (pread(STDIN_FILENO, text, sizeof text, 0) == 4 && memcmp(text, "hang", 4) == 0)
+	/* A test that fails leaves none of them behind. */
+	if (pread(STDIN_FILENO, text, sizeof text, 0) == 4 && memcmp(text, "hang", 4) == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		pause();
+	}
 	for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) {
 		const ssize_t size = pread(inputs[i], text, sizeof text, 0);
 		if (size < 0 || write(STDOUT_FILENO, text, (size_t)size) != size)
