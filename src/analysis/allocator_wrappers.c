@@ -77,7 +77,7 @@ static const char *const endings[] = {
 static const char *const rust_homes[] = { "alloc::", "<alloc::", "hashbrown::", "<hashbrown::",
 	"std::collections::", "<std::collections::" };
 static const char *const rust_traits[] = { " as alloc::vec::spec_from_elem::",
-	" as alloc::slice::hack::" };
+	" as alloc::slice::" };
 
 /* What makes a container there: the caller decides its size. */
 static const char *const rust_constructors[] = { "::with_capacity", "::with_capacity_in",
