@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a fleet's database is asked. SQL adds up, by statements that are right for ClickHouse 18.16
+ * and later; errors and tests are computed here.
+ *
+ * The unit of all tests is the host: hosts are independent of each other, snapshots of one host are
+ * not. A site that a host does not have counts there as 0 bytes.
+ */
+#pragma once
+
+#include "analysis/view.h"
+#include "base/string_pool.h"
+#include "fleet/clickhouse.h"
+#include "fleet/identity.h"
+
+/* Which snapshots. */
+struct fleet_scope {
+	struct fleet_identity of; /* "": of any */
+	int64_t since_ms, until_ms;
+};
+
+/* What an answer says of a site. The fields that a question does not set are 0 or "". */
+struct fleet_finding {
+	const char *service, *version, *host;
+	uint64_t site;
+	const char **frames; /* root first */
+	size_t depth;
+	double value, variance; /* bytes; of growth, bytes per hour and host */
+	double objects, samples;
+	double base;	      /* versions: of the other one; outliers: the median of all hosts */
+	double low, high;     /* 95% interval of the value, or of value - base for versions */
+	double hosts;	      /* that have the site; of growth, all hosts that were tested */
+	double t;	      /* of outliers: robust standard deviations from the median */
+	double p, adjusted_p; /* NAN: not tested */
+};
+
+/* Starts as { 0 }. */
+struct fleet_findings {
+	struct fleet_finding *items;
+	size_t count, capacity;
+	double total, total_variance; /* of fleet_ask_sites: of all sites, also of those left out */
+	const char *versions[2];      /* of fleet_ask_versions: the base, and the other */
+	struct string_pool strings;
+	struct arena frames;
+};
+
+void fleet_findings_init(struct fleet_findings *findings);
+void fleet_findings_deinit(struct fleet_findings *findings);
+
+/* What is in use by the last snapshot of each process, largest sites first, at most `max`. */
+MUST_CHECK bool fleet_ask_sites(struct clickhouse *clickhouse, const struct fleet_scope *scope,
+	size_t max, struct fleet_findings *findings, struct error *err);
+
+/*
+ * Bytes per hour of each site, by service and version: the slope of each process over its
+ * snapshots, averaged over hosts. Most significant growth first; p is of growth, not of shrinking,
+ * adjusted for all sites. At most `max` are returned, with their frames.
+ */
+MUST_CHECK bool fleet_ask_growth(struct clickhouse *clickhouse, const struct fleet_scope *scope,
+	size_t max, struct fleet_findings *findings, struct error *err);
+
+/*
+ * Sites whose bytes per process differ between two versions of a service; most significant first.
+ * `base` NULL: the versions are the two that appeared last. ERROR_NOT_FOUND when there are not two.
+ */
+MUST_CHECK bool fleet_ask_versions(struct clickhouse *clickhouse, const struct fleet_scope *scope,
+	const char *base, size_t max, struct fleet_findings *findings, struct error *err);
+
+/* Hosts of a service whose bytes per process at a site are far above the median of all hosts. */
+MUST_CHECK bool fleet_ask_outliers(struct clickhouse *clickhouse, const struct fleet_scope *scope,
+	size_t max, struct fleet_findings *findings, struct error *err);
+
+struct fleet_host {
+	const char *service, *version, *host;
+	uint64_t processes, snapshots, rss_bytes;
+	int64_t last_ms;
+	double inuse_bytes, inuse_variance;
+};
+
+struct fleet_hosts {
+	struct fleet_host *items;
+	size_t count, capacity;
+	struct string_pool strings;
+};
+
+void fleet_hosts_init(struct fleet_hosts *hosts);
+void fleet_hosts_deinit(struct fleet_hosts *hosts);
+
+/* By the last snapshot of each process; largest first. */
+MUST_CHECK bool fleet_ask_hosts(struct clickhouse *clickhouse, const struct fleet_scope *scope,
+	size_t max, struct fleet_hosts *hosts, struct error *err);
+
+/*
+ * A view of sites, for every renderer; `base` NULL: no difference. The service is the root where
+ * `has_services`. What was left out is one path.
+ */
+struct view *fleet_view_make(const struct fleet_findings *now, const struct fleet_findings *base,
+	bool has_services, const char *title, const char *subtitle);
