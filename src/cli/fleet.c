@@ -2,13 +2,30 @@
 /* heapctl fleet: what all hosts have in use, from the database that heapctl send fills. */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/units.h"
+#include "cli/fleet_print.h"
 #include "cli/fleet_session.h"
 #include "cli/option.h"
 #include "cli/verb.h"
 
-enum { OPTION_KEEP = 1, DAY_MS = 24 * 3600 * 1000 };
+enum {
+	OPTION_SERVICE = 1,
+	OPTION_VERSION,
+	OPTION_HOST,
+	OPTION_LABEL,
+	OPTION_SINCE,
+	OPTION_UNTIL,
+	OPTION_AGO,
+	OPTION_RENDERER,
+	OPTION_JSON,
+	OPTION_KEEP,
+};
+
+#define DAY_MS (INT64_C(24) * 3600 * 1000)
+#define SNAPSHOT_MS (INT64_C(30) * 60 * 1000)
 
 static const struct verb_option options[] = {
 	{ 0, "store", 0, "URL",
@@ -18,6 +35,32 @@ static const struct verb_option options[] = {
 	{ 0, "password-file", 0, "FILE",
 		.help = "the first line of this file is the user's password", .complete = "@file",
 		OPTION_TEXT(struct fleet_options, store.password_file) },
+	{ OPTION_SERVICE, "service", 0, "NAME", .help = "only this service",
+		.group = "which snapshots" },
+	{ OPTION_VERSION, "version", 0, "TEXT",
+		.help = "only this version; of versions, the later one" },
+	{ 0, "base-version", 0, "TEXT", .help = "of versions: the one to compare with",
+		OPTION_TEXT(struct fleet_options, base_version) },
+	{ OPTION_HOST, "host", 0, "NAME", .help = "only this host" },
+	{ OPTION_LABEL, "label", 0, "NAME=VALUE", .help = "only with this label; may be repeated" },
+	{ OPTION_SINCE, "since", 0, "TIME",
+		.help = "from so long ago, or from 2026-11-23, 2026-11-23T10:00 [30mins; 24hrs of "
+			"growth, versions and outliers]",
+		.complete = "30mins 24hrs 7days" },
+	{ OPTION_UNTIL, "until", 0, "TIME", .help = "up to so long ago, or that time [now]" },
+	{ OPTION_AGO, "ago", 0, "TIME",
+		.help = "of diff: compare with what was so much earlier [24hrs]",
+		.complete = "24hrs 7days" },
+	{ OPTION_JSON, "json", .help = "print JSON", .group = "output" },
+	{ OPTION_RENDERER, "flame", .help = "of flame and diff: a flame graph, one HTML file" },
+	{ OPTION_RENDERER, "svg", .help = "of flame and diff: a call graph as SVG" },
+	{ OPTION_RENDERER, "collapsed", .help = "of flame and diff: one line for each stack" },
+	{ OPTION_RENDERER, "tree", .help = "of flame and diff: a call tree as text" },
+	{ OPTION_RENDERER, "text", .help = "of flame and diff: one line for each function" },
+	{ 0, "output", 'o', "FILE", .help = "write there; - is standard output",
+		.complete = "@file", OPTION_TEXT(struct fleet_options, output_path) },
+	{ 0, "top", 0, "N", .help = "maximum number of rows [15; 1000 in JSON]",
+		OPTION_NUMBER(struct fleet_options, top, 1, 5000) },
 	{ .name = "apply",
 		.help = "make the tables rather than print the statements",
 		.group = "of schema",
@@ -40,8 +83,141 @@ static bool take_keep(struct fleet_options *fleet, const char *text, struct erro
 	       error_set(err, ERROR_USAGE, "it is at least a day, and at most a century");
 }
 
+/* "2hrs" before now, or a local time: "2026-11-23", "2026-11-23T10:00", "2026-11-23T10:00:30". */
+static bool take_time(int64_t now_ms, const char *text, int64_t *time_ms, struct error *err)
+{
+	static const char *const formats[] = { "%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S" };
+	int64_t ago_ms = 0;
+
+	for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+		struct tm parts = { .tm_isdst = -1 };
+		const char *const end = strptime(text, formats[i], &parts);
+		const time_t seconds = end != NULL && *end == '\0' ? mktime(&parts) : -1;
+		if (seconds > 0) {
+			*time_ms = (int64_t)seconds * 1000;
+			return true;
+		}
+	}
+	if (!duration_parse(text, &ago_ms, err)) {
+		error_set(err, ERROR_USAGE, "\"%.40s\" is no time", text);
+		return error_hint(err, "write 2hrs, 2026-11-23 or 2026-11-23T10:00");
+	}
+	*time_ms = now_ms - ago_ms;
+	return *time_ms > 0 || error_set(err, ERROR_USAGE, "%.40s ago was before 1970", text);
+}
+
+static bool take(struct fleet_options *fleet, int64_t now_ms, int id,
+	const struct option_parser *parser, struct error *err)
+{
+	switch (id) {
+	case OPTION_SERVICE:
+		return identity_set(&fleet->of, "service", parser->value, err);
+	case OPTION_VERSION:
+		return identity_set(&fleet->of, "version", parser->value, err);
+	case OPTION_HOST:
+		return identity_set(&fleet->of, "host", parser->value, err);
+	case OPTION_LABEL:
+		return identity_set_label(&fleet->of, parser->value, err);
+	case OPTION_SINCE:
+		return take_time(now_ms, parser->value, &fleet->since_ms, err);
+	case OPTION_UNTIL:
+		return take_time(now_ms, parser->value, &fleet->until_ms, err);
+	case OPTION_AGO:
+		return duration_parse(parser->value, &fleet->ago_ms, err) &&
+		       (fleet->ago_ms > 0 || error_set(err, ERROR_USAGE, "it is above 0"));
+	case OPTION_JSON:
+		fleet->as_json = true;
+		return true;
+	case OPTION_RENDERER:
+		fleet->renderer = parser->option->name;
+		return true;
+	default:
+		return take_keep(fleet, parser->value, err);
+	}
+}
+
+/* An option that the question does not use; NULL: there is none. */
+static const char *find_unused(const struct fleet_options *fleet)
+{
+	const enum fleet_action action = fleet->action;
+	const bool draws = action == FLEET_FLAME || action == FLEET_DIFF;
+
+	if (action != FLEET_SCHEMA && fleet->applies)
+		return "apply";
+	if (action != FLEET_SCHEMA && fleet->keep_days != 0)
+		return "keep";
+	if (action != FLEET_DIFF && fleet->ago_ms != 0)
+		return "ago";
+	if (action != FLEET_VERSIONS && fleet->base_version != NULL)
+		return "base-version";
+	if (!draws && fleet->renderer != NULL)
+		return fleet->renderer;
+	if (action == FLEET_FLAME && fleet->top != 0)
+		return "top";
+	if (action != FLEET_SCHEMA)
+		return NULL;
+	if (fleet->as_json)
+		return "json";
+	if (fleet->output_path != NULL)
+		return "output";
+	if (fleet->top != 0)
+		return "top";
+	if (fleet->since_ms != 0 || fleet->until_ms != 0)
+		return fleet->since_ms != 0 ? "since" : "until";
+	if (fleet->of.service[0] != '\0' || fleet->of.version[0] != '\0')
+		return fleet->of.service[0] != '\0' ? "service" : "version";
+	if (fleet->of.host[0] != '\0')
+		return "host";
+	return fleet->of.label_count != 0 ? "label" : NULL;
+}
+
+static int find_action(const char *name)
+{
+	for (int i = 0; i < FLEET_ACTIONS; i++)
+		if (strcmp(fleet_action_names[i], name) == 0)
+			return i;
+	return -1;
+}
+
+/* What was not given; the exit code of a command line that has no meaning. */
+static int complete(
+	struct fleet_options *fleet, const struct verb *verb, const char *name, int64_t now_ms)
+{
+	const int action = find_action(name);
+
+	if (action < 0)
+		return verb_usage(verb, "unknown question \"%.40s\"", name);
+	fleet->action = (enum fleet_action)action;
+	const char *const unused = find_unused(fleet);
+	if (unused != NULL)
+		return verb_usage(verb, "--%s does not go with %s", unused, name);
+	if (fleet->as_json && fleet->renderer != NULL)
+		return verb_usage(verb, "--json and --%s are two outputs", fleet->renderer);
+	if (fleet->store.url == NULL)
+		return verb_usage(verb, "no database given: use --store URL");
+	if ((action == FLEET_VERSIONS || action == FLEET_OUTLIERS) && fleet->of.service[0] == '\0')
+		return verb_usage(verb, "%s is of one service: use --service NAME", name);
+	if (action == FLEET_VERSIONS &&
+		(fleet->base_version == NULL) != (fleet->of.version[0] == '\0'))
+		return verb_usage(verb, "--version and --base-version are given together");
+	const bool takes_day =
+		action == FLEET_GROWTH || action == FLEET_VERSIONS || action == FLEET_OUTLIERS;
+	if (fleet->until_ms == 0)
+		fleet->until_ms = now_ms;
+	if (fleet->since_ms == 0)
+		fleet->since_ms = fleet->until_ms - (takes_day ? DAY_MS : SNAPSHOT_MS);
+	if (action == FLEET_DIFF && fleet->ago_ms == 0)
+		fleet->ago_ms = DAY_MS;
+	if (fleet->since_ms >= fleet->until_ms)
+		return verb_usage(verb, "--since is not before --until");
+	if (fleet->output_path != NULL && strcmp(fleet->output_path, "-") == 0)
+		fleet->output_path = NULL;
+	return EXIT_DONE;
+}
+
 static int run(const struct verb *verb, int argc, char **argv)
 {
+	const int64_t now_ms = clock_realtime_ms();
 	struct fleet_options fleet = { 0 };
 	struct option_parser parser;
 	struct error err = { 0 };
@@ -50,26 +226,42 @@ static int run(const struct verb *verb, int argc, char **argv)
 	for (int id; (id = option_next(&parser)) != OPTION_END;) {
 		if (id == OPTION_STOP)
 			return parser.exit_code;
-		if (!take_keep(&fleet, parser.value, &err))
+		if (!take(&fleet, now_ms, id, &parser, &err))
 			return option_refuse_error(&parser, &err);
 	}
-	if (strcmp(parser.operands[0], "schema") != 0)
-		return verb_usage(verb, "unknown question \"%.40s\"", parser.operands[0]);
-	if (fleet.store.url == NULL)
-		return verb_usage(verb, "no database given: use --store URL");
+	const int code = complete(&fleet, verb, parser.operands[0], now_ms);
+	if (code != EXIT_DONE)
+		return code;
 	return fleet_session_run(&fleet, &err) ? EXIT_DONE : verb_fail(&err);
 }
 
 const struct verb verb_fleet = {
 	.name = "fleet",
-	.arguments = "schema --store URL [--apply] [--keep TIME]",
-	.summary = "make the database of a fleet",
-	.description = "schema: prints the statements that make the tables in ClickHouse which "
-		       "heapctl send fills, or runs them with --apply; tables that are there stay.",
-	.examples = "heapctl fleet schema --store clickhouse://heap@db/heap "
-		    "--password-file db.password --apply --keep 90days",
+	.arguments = "QUESTION --store URL [--service NAME] [--since TIME] [--json]",
+	.summary = "ask what the processes of all hosts have in use",
+	.description =
+		"Asks ClickHouse, which heapctl send fills (docs/fleet.md). QUESTION is one of\n\n"
+		"  top       the largest sites, with the number of hosts\n"
+		"  flame     a flame graph of all hosts\n"
+		"  diff      the same compared with a day before, or with --ago\n"
+		"  growth    sites that grow: the slope of each process, its mean over hosts\n"
+		"  versions  sites that differ between two versions of a service\n"
+		"  outliers  hosts far above the median of their service\n"
+		"  hosts     services, versions and hosts\n"
+		"  schema    the statements that make the tables; --apply makes them\n\n"
+		"A site is a stack of functions, the same in every build. top, flame, diff and "
+		"hosts count the last snapshot of each process; growth, versions and outliers all "
+		"of them. ± is half of the 95% interval: of sampling, and for growth and "
+		"versions of the differences between hosts. Chances are adjusted for the number "
+		"of sites (Holm).",
+	.examples =
+		"heapctl fleet schema --store clickhouse://heap@db/heap "
+		"--password-file db.password --apply --keep 90days\n"
+		"heapctl fleet flame --store clickhouse://heap@db/heap --service api -o api.html\n"
+		"heapctl fleet growth --store clickhouse://heap@db/heap --since 7days\n"
+		"heapctl fleet versions --store clickhouse://heap@db/heap --service api",
 	.options = options,
-	.complete = "schema",
+	.complete = "top flame diff growth versions outliers hosts schema",
 	.min_operands = 1,
 	.max_operands = 1,
 	.run = run,

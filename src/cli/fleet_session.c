@@ -4,9 +4,18 @@
 #include <stdio.h>
 
 #include "base/xalloc.h"
+#include "cli/control.h"
+#include "cli/fleet_print.h"
+#include "cli/report_output.h"
+#include "cli/verb.h"
+#include "fleet/questions.h"
 #include "fleet/schema.h"
+#include "render/renderers.h"
 
-static bool print_or_apply(
+/* Sites of a picture; what they leave out is drawn as one. */
+enum { PICTURE_SITES = 10000, SHOWN = 15, ALL = 1000 };
+
+static bool make_tables(
 	const struct fleet_options *options, struct clickhouse *clickhouse, struct error *err)
 {
 	CLEANUP(schema_deinit) struct schema schema = { 0 };
@@ -36,10 +45,168 @@ static bool print_or_apply(
 	return true;
 }
 
+static struct fleet_scope scope_of(const struct fleet_options *options, int64_t ago_ms)
+{
+	return (struct fleet_scope){
+		.of = options->of,
+		.since_ms = options->since_ms - ago_ms,
+		.until_ms = options->until_ms - ago_ms,
+	};
+}
+
+/* JSON is for programs, which choose for themselves. */
+static size_t limit_of(const struct fleet_options *options)
+{
+	if (options->top != 0)
+		return (size_t)options->top;
+	return options->as_json ? ALL : SHOWN;
+}
+
+static bool refuse_empty(struct clickhouse *clickhouse, struct error *err)
+{
+	error_set(err, ERROR_NOT_FOUND,
+		"%s has no snapshot of that service, version, host and time",
+		clickhouse_name(clickhouse));
+	return error_hint(err, "heapctl fleet hosts --since 30days lists what there is");
+}
+
+static bool ask_findings(const struct fleet_options *options, struct clickhouse *clickhouse,
+	struct fleet_findings *findings, struct error *err)
+{
+	const struct fleet_scope scope = scope_of(options, 0);
+	const size_t max = limit_of(options);
+
+	switch ((int)options->action) {
+	case FLEET_TOP:
+		return fleet_ask_sites(clickhouse, &scope, max, findings, err) &&
+		       (findings->count != 0 || refuse_empty(clickhouse, err));
+	case FLEET_GROWTH:
+		return fleet_ask_growth(clickhouse, &scope, max, findings, err);
+	case FLEET_VERSIONS:
+		return fleet_ask_versions(
+			clickhouse, &scope, options->base_version, max, findings, err);
+	default:
+		return fleet_ask_outliers(clickhouse, &scope, max, findings, err);
+	}
+}
+
+static void findings_cleanup(struct fleet_findings *findings)
+{
+	fleet_findings_deinit(findings);
+}
+
+static bool list_findings(const struct fleet_options *options, struct clickhouse *clickhouse,
+	struct buffer *out, struct error *err)
+{
+	CLEANUP(findings_cleanup) struct fleet_findings findings = { 0 };
+
+	fleet_findings_init(&findings);
+	if (!ask_findings(options, clickhouse, &findings, err))
+		return false;
+	if (options->action == FLEET_GROWTH && findings.count == 0) {
+		error_set(err, ERROR_NOT_FOUND, "%s has no process with three snapshots there",
+			clickhouse_name(clickhouse));
+		return error_hint(err, "--since takes more time");
+	}
+	fleet_print_findings(options, &findings, out);
+	return true;
+}
+
+static bool list_hosts(const struct fleet_options *options, struct clickhouse *clickhouse,
+	struct buffer *out, struct error *err)
+{
+	const struct fleet_scope scope = scope_of(options, 0);
+	struct fleet_hosts hosts;
+
+	fleet_hosts_init(&hosts);
+	const bool is_done = fleet_ask_hosts(clickhouse, &scope, limit_of(options), &hosts, err) &&
+			     (hosts.count != 0 || refuse_empty(clickhouse, err));
+	if (is_done)
+		fleet_print_hosts(options, &hosts, out);
+	fleet_hosts_deinit(&hosts);
+	return is_done;
+}
+
+/* "version 1.4, host a; 2026-11-23 17:00:00 to 2026-11-23 18:00:00" */
+static void describe(
+	const struct fleet_options *options, const struct fleet_scope *base, struct buffer *out)
+{
+	char from[CONTROL_TIME_BYTES], to[CONTROL_TIME_BYTES];
+
+	if (options->of.version[0] != '\0')
+		buffer_printf(out, "version %s, ", options->of.version);
+	if (options->of.host[0] != '\0')
+		buffer_printf(out, "host %s, ", options->of.host);
+	for (size_t i = 0; i < options->of.label_count; i++)
+		buffer_printf(
+			out, "%s=%s, ", options->of.labels[i].name, options->of.labels[i].value);
+	buffer_printf(out, "last snapshots from %s to %s",
+		control_format_time(options->since_ms, from),
+		control_format_time(options->until_ms, to));
+	if (base != NULL)
+		buffer_printf(out, " - from %s to %s", control_format_time(base->since_ms, from),
+			control_format_time(base->until_ms, to));
+}
+
+static bool draw(const struct fleet_options *options, struct clickhouse *clickhouse,
+	struct buffer *out, struct error *err)
+{
+	const bool is_difference = options->action == FLEET_DIFF;
+	const struct fleet_scope scope = scope_of(options, 0);
+	const struct fleet_scope before = scope_of(options, options->ago_ms);
+	CLEANUP(findings_cleanup) struct fleet_findings now = { 0 };
+	CLEANUP(findings_cleanup) struct fleet_findings base = { 0 };
+	CLEANUP(buffer_deinit) struct buffer subtitle = BUFFER_OR_EXIT;
+	struct render_options render = RENDER_OPTIONS_DEFAULT;
+
+	render.line_limit = (size_t)options->top;
+	render.confidence = true;
+	render.sort = is_difference ? RENDER_SORT_CHANGE : RENDER_SORT_FLAT;
+	fleet_findings_init(&now);
+	fleet_findings_init(&base);
+	if (!fleet_ask_sites(clickhouse, &scope, PICTURE_SITES, &now, err) ||
+		(is_difference && !fleet_ask_sites(clickhouse, &before, PICTURE_SITES, &base, err)))
+		return false;
+	if (now.count == 0 || (is_difference && base.count == 0))
+		return refuse_empty(clickhouse, err);
+	describe(options, is_difference ? &before : NULL, &subtitle);
+	CLEANUP(view_cleanup)
+	struct view *view =
+		fleet_view_make(&now, is_difference ? &base : NULL, options->of.service[0] == '\0',
+			options->of.service[0] == '\0' ? "fleet" : options->of.service,
+			buffer_string(&subtitle));
+	const struct renderer *const renderer =
+		renderer_find(options->renderer != NULL ? options->renderer
+			      : options->as_json	? "json"
+			      : is_difference		? "text"
+							: "flame");
+	return renderer->render(view, &render, out, err);
+}
+
+static bool answer(const struct fleet_options *options, struct clickhouse *clickhouse,
+	struct buffer *out, struct error *err)
+{
+	switch ((int)options->action) {
+	case FLEET_FLAME:
+	case FLEET_DIFF:
+		return draw(options, clickhouse, out, err);
+	case FLEET_HOSTS:
+		return list_hosts(options, clickhouse, out, err);
+	default:
+		return list_findings(options, clickhouse, out, err);
+	}
+}
+
 bool fleet_session_run(const struct fleet_options *options, struct error *err)
 {
+	const struct report_options output = { .output_path = options->output_path };
 	CLEANUP(clickhouse_cleanup) struct clickhouse *clickhouse = NULL;
+	CLEANUP(buffer_deinit) struct buffer out = BUFFER_OR_EXIT;
 
-	return fleet_store_open(&options->store, &clickhouse, err) &&
-	       print_or_apply(options, clickhouse, err);
+	if (!fleet_store_open(&options->store, &clickhouse, err))
+		return false;
+	if (options->action == FLEET_SCHEMA)
+		return make_tables(options, clickhouse, err);
+	return schema_check(clickhouse, err) && answer(options, clickhouse, &out, err) &&
+	       report_output_emit(&output, &out, false, err);
 }

@@ -3,8 +3,10 @@
 """heapctl send and heapctl fleet, with a real ClickHouse."""
 import http.server
 import json
+import math
 import os
 import pathlib
+import random
 import shutil
 import socket
 import sqlite3
@@ -224,6 +226,136 @@ class Relay:
                     client.sendall(data)
             except OSError:
                 pass
+
+
+class Asking(FleetCase):
+    """Hosts of two versions with six snapshots each; the later version leaks at one site, and one host has much at another."""
+
+    HOSTS, SNAPSHOTS, STEP = 16, 6, 600
+    LEAK, HEAVY, PLAIN = ("main", "serve", "leak"), ("main", "cache"), ("main", "serve", "parse")
+
+    database_name = None
+
+    def setUp(self):
+        """The database is made once: these tests only ask."""
+        if self.database_name is None:
+            super().setUp()
+            self.fill()
+            Asking.database_name, Asking.data = server.name, tempfile.mkdtemp(prefix="hc-fleet-")
+            self.addClassCleanup(shutil.rmtree, self.data, ignore_errors=True)
+            for path in pathlib.Path(self.folder).glob("*.heap"):
+                shutil.move(path, self.data)
+        else:
+            Case.setUp(self)
+            self.database, server.name = server, self.database_name
+
+    def fill(self):
+        chance = random.Random(17)
+        for host in range(self.HOSTS):
+            version = "v3" if host % 2 else "v2"
+            paths = []
+            for at in range(self.SNAPSHOTS):
+                sites = {("main", "serve", f"site{n}"): 200 + chance.randrange(-14, 15) for n in range(20)}
+                sites[self.PLAIN] = 400 + chance.randrange(-20, 21)
+                sites[self.HEAVY] = 60 + chance.randrange(-7, 8) + (400 if host == 5 else 0)
+                sites[self.LEAK] = 50 + chance.randrange(-7, 8) + (40 * at if version == "v3" else 0)
+                paths.append(self.write(f"api.{1000 + host}.{at}.i{at}.heap", sites, at=self.STEP * (self.SNAPSHOTS - 1 - at) + 30,
+                                        base=0x400000 + 0x10000 * host, build=int(version == "v3")))
+            self.send(*paths, "--host", f"h{host}", "--version", version, "--label", f"zone={'ab'[host % 4 // 2]}")
+
+    def ask(self, *words, **url):
+        return json.loads(self.fleet(*words, "--json", **url))
+
+    def test_top_counts_the_last_snapshot_of_each_process(self):
+        last = [os.path.join(self.data, f"api.{1000 + host}.{self.SNAPSHOTS - 1}.i{self.SNAPSHOTS - 1}.heap") for host in range(self.HOSTS)]
+        report = json.loads(self.heapctl("report", "--json", *last)[0])
+        stated = {node["name"]: node["flat"] for node in report["nodes"]}
+        found = self.ask("top")
+        self.assertEqual(len(found["sites"]), 23)
+        self.assertEqual(found["sites"], sorted(found["sites"], key=lambda site: -site["bytes"]))
+        for site in found["sites"]:
+            expected = stated[site["frames"][-1]]
+            self.assertAlmostEqual(site["bytes"], expected["value"], delta=1e-6 * expected["value"])
+            self.assertAlmostEqual(site["standard_error"], expected["standard_error"], delta=1e-6 * site["bytes"])
+            self.assertEqual(site["hosts"], self.HOSTS)
+        self.assertAlmostEqual(found["total_bytes"], sum(site["bytes"] for site in found["sites"]), delta=1)
+        one = self.ask("top", "--host", "h5", "--service", "api")
+        self.assertEqual([(site["frames"][-1], site["hosts"]) for site in one["sites"]][:2], [("cache", 1), ("parse", 1)])
+        # A user who may only read asks the same.
+        viewer = (self.database.url(user="viewer"), "--password-file", self.database.viewer_file)
+        self.assertEqual(json.loads(self.heapctl("fleet", "top", "--json", "--store", *viewer)[0])["sites"], found["sites"])
+        text = self.fleet("top", "--top", "3")
+        self.assertRegex(text.splitlines()[2], r"MiB  ± .* 16  api  main > serve > parse$")
+
+    def test_pictures_are_those_of_the_other_verbs(self):
+        collapsed = self.fleet("flame", "--collapsed", "--service", "api")
+        self.assertEqual(len(collapsed.splitlines()), 23)
+        self.assertIn("main;serve;leak ", collapsed)
+        # Of all services, each is a root.
+        self.assertIn("api;main;serve;leak ", self.fleet("flame", "--collapsed"))
+        path = os.path.join(self.folder, "flame.html")
+        self.fleet("flame", "-o", path)
+        self.assertIn("<!doctype html>", pathlib.Path(path).read_text()[:100])
+        self.assertIn("<svg", self.fleet("flame", "--svg"))
+        view = self.ask("flame", "--service", "api", "--label", "zone=b", "--version", "v3")
+        self.assertEqual({node["name"] for node in view["nodes"]} & {"leak", "cache"}, {"leak", "cache"})
+
+    def test_a_difference_of_two_times(self):
+        found = self.ask("diff", "--since", "5mins", "--ago", "50mins", "--service", "api")
+        changes = {node["name"]: node["flat"] for node in found["nodes"]}
+        growing = self.HOSTS // 2 * 200 * MEAN / (1 - math.exp(-MEAN / INTERVAL))
+        self.assertAlmostEqual(changes["leak"]["value"], growing, delta=0.15 * growing)
+        self.assertGreater(changes["leak"]["standard_error"], 0)
+        self.assertRegex(self.fleet("diff", "--since", "5mins", "--ago", "50mins").splitlines()[2], "leak")
+
+    def test_a_planted_leak_is_found_first_and_nothing_else(self):
+        found = self.ask("growth")["sites"]
+        self.assertEqual([(site["frames"][-1], site["version"]) for site in found if site["adjusted_p"] < 0.05], [("leak", "v3")])
+        self.assertEqual(found[0]["frames"], list(self.LEAK))
+        rate = 40 * 3600 / self.STEP * MEAN / (1 - math.exp(-MEAN / INTERVAL))
+        self.assertAlmostEqual(found[0]["rate_per_hour"], rate, delta=5 * found[0]["standard_error"])
+        self.assertLess(found[0]["standard_error"], 0.1 * rate)
+        self.assertEqual(found[0]["hosts"], self.HOSTS // 2)
+        text = self.fleet("growth", "--top", "2")
+        self.assertRegex(text.splitlines()[1], r"e-\d+ .* MiB/h +8  api v3  main > serve > leak")
+        self.assertIn("1 of these grow", text)
+        self.assertEqual([site for site in self.ask("growth", "--version", "v2")["sites"] if site["adjusted_p"] < 0.05], [])
+
+    def test_versions_that_differ(self):
+        found = self.ask("versions", "--service", "api")
+        self.assertEqual((found["base_version"], found["version"]), ("v2", "v3"))
+        self.assertEqual([site["frames"][-1] for site in found["sites"] if site["adjusted_p"] < 0.05], ["leak"])
+        leak = found["sites"][0]
+        change = 100 * MEAN / (1 - math.exp(-MEAN / INTERVAL))
+        self.assertAlmostEqual(leak["bytes"] - leak["base_bytes"], change, delta=5 * leak["standard_error"])
+        self.assertGreater(leak["interval95"][0], 0)
+        back = self.ask("versions", "--service", "api", "--version", "v2", "--base-version", "v3")["sites"][0]
+        self.assertAlmostEqual(back["bytes"] - back["base_bytes"], leak["base_bytes"] - leak["bytes"], delta=1)
+        self.assertIn("1 of these differ", self.fleet("versions", "--service", "api"))
+        said = self.heapctl("fleet", "versions", "--service", "other", "--store", *self.login(), code=1)[1]
+        self.assertIn("fewer than two versions", said)
+
+    def test_a_host_that_deviates(self):
+        found = self.ask("outliers", "--service", "api")["sites"]
+        self.assertEqual((found[0]["host"], found[0]["frames"]), ("h5", list(self.HEAVY)))
+        self.assertGreater(found[0]["robust_z"], 3.5)
+        self.assertGreater(found[0]["bytes"], 5 * found[0]["median_bytes"])
+
+    def test_hosts_are_listed(self):
+        found = self.ask("hosts", "--since", "2hrs")["hosts"]
+        self.assertEqual({host["host"] for host in found}, {f"h{at}" for at in range(self.HOSTS)})
+        self.assertEqual({(host["service"], host["processes"], host["snapshots"]) for host in found}, {("api", 1, self.SNAPSHOTS)})
+        self.assertEqual(found[0]["host"], "h5")
+        self.assertEqual(len(self.ask("hosts", "--since", "2hrs", "--label", "zone=b")["hosts"]), self.HOSTS // 2)
+        self.assertRegex(self.fleet("hosts", "--since", "2hrs"), r"api v3 h5\n")
+
+    def test_what_makes_no_sense_is_refused(self):
+        for words in (("top", "--ago", "1hrs"), ("top", "--svg"), ("growth", "--keep", "9days"), ("schema", "--json"), ("nothing",), ("versions",),
+                      ("outliers",), ("flame", "--json", "--svg"), ("top", "--since", "yesterday"), ("top", "--since", "1hrs", "--until", "2hrs"),
+                      ("versions", "--service", "api", "--version", "v3"), ("top", "--base-version", "v2"), ("schema", "--since", "1hrs")):
+            self.fleet(*words, code=2)
+        said = self.heapctl("fleet", "top", "--service", "none", "--store", *self.login(), code=1)[1]
+        self.assertIn("no snapshot", said)
 
 
 class Access(FleetCase):

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the command line of heapctl fleet asks for. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cli/fleet_store.h"
+#include "fleet/identity.h"
+
+enum fleet_action {
+	FLEET_TOP,
+	FLEET_FLAME,
+	FLEET_DIFF,
+	FLEET_GROWTH,
+	FLEET_VERSIONS,
+	FLEET_OUTLIERS,
+	FLEET_HOSTS,
+	FLEET_SCHEMA,
+	FLEET_ACTIONS,
+};
+
+struct fleet_options {
+	struct fleet_store_options store;
+	enum fleet_action action;
+	struct fleet_identity of;   /* which snapshots */
+	int64_t since_ms, until_ms; /* since 1970 */
+	int64_t ago_ms;		    /* of diff: how much earlier the base is */
+	const char *base_version;
+	const char *output_path;
+	const char *renderer; /* of flame and diff: its name; NULL: the action's own */
+	int64_t top;	      /* 0: not given */
+	bool as_json;
+	int64_t keep_days; /* 0: for ever */
+	bool applies;
+};
