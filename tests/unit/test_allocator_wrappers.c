@@ -26,6 +26,7 @@ static void names_say_what_may_be_a_wrapper(void **state)
 		"alloc::vec::Vec<T,A>::with_capacity_in", "alloc::string::String::with_capacity",
 		"<alloc::vec::Vec<u8>>::with_capacity", "alloc::vec::from_elem",
 		"<T as alloc::vec::spec_from_elem::SpecFromElem>::from_elem",
+		"<T as alloc::slice::<impl [T]>::to_vec_in::ConvertVec>::to_vec",
 		"<T as alloc::slice::hack::ConvertVec>::to_vec", "alloc::slice::<impl [T]>::to_vec",
 		"alloc::sync::Arc<T>::new", "<alloc::boxed::Box<app::Node>>::new",
 		"alloc::rc::Rc<T>::new", "hashbrown::raw::RawTable<T,A>::new_uninitialized",
