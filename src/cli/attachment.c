@@ -231,7 +231,9 @@ bool attachment_end(const struct target *target, json_t **answer, struct entry_r
 		if (clock_monotonic_ms() > until_ms) {
 			error_set(err, ERROR_TIMEOUT, "%s: its agent has not ended for %d s",
 				target->label, END_MS / 1000);
-			return error_hint(err, "the machine is too busy: it ends later by itself");
+			return error_hint(err,
+				"it ends by itself as soon as it gets a processor, and the locks "
+				"of the C library that other threads hold");
 		}
 		poll(NULL, 0, LOOK_MS);
 	}

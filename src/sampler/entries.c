@@ -346,11 +346,15 @@ static bool has_mapped;
 
 static void find_mapped_frames(void)
 {
+	void *library = NULL;
+
+#if defined(__GLIBC__)
 	/* Found by its name, because the linker warns of its use in a static program. */
 	void *(*const open)(const char *, int) =
 		__extension__(void *(*)(const char *, int)) dlsym(RTLD_DEFAULT, "dlopen");
-	void *const library = open == NULL ? NULL : open("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
-
+	if (open != NULL)
+		library = open("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+#endif
 	mmap_frame = dlsym(library == NULL ? RTLD_DEFAULT : library, "mmap");
 	mremap_frame = dlsym(library == NULL ? RTLD_DEFAULT : library, "mremap");
 }

@@ -155,9 +155,14 @@ static void replace_all(void)
 /*
  * Threads may be in an entry, and the program may have kept its address, when all is taken out: a
  * plugin that contains this code must not be unloaded any more.
+ *
+ * musl unloads nothing. Each call of its loader that fails leaves a text with the thread. A thread
+ * that ends with one takes two locks in the order opposite to fork() (musl 1.2.3), so the process
+ * may stand still for ever: in programs with musl no thread of ours may make such a call.
  */
 void interposer_pin(void)
 {
+#if defined(__GLIBC__)
 	/* Found by its name, because the linker warns of its use in a static program. */
 	void *(*const open)(const char *, int) =
 		__extension__(void *(*)(const char *, int)) dlsym(RTLD_DEFAULT, "dlopen");
@@ -166,6 +171,7 @@ void interposer_pin(void)
 	if (interposer.was_installed && open != NULL &&
 		dladdr(__extension__(void *) replace_all, &info) != 0 && info.dli_fname != NULL)
 		(void)open(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+#endif
 }
 
 void interposer_install(void)

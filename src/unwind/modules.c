@@ -266,14 +266,19 @@ typedef int find_object_function(void *address, struct object_found *found);
 
 static _Atomic(find_object_function *) find_object;
 
-/* Not linked: older libraries are without. dlsym is for here only, it may take locks and memory. */
+/*
+ * Not linked: older libraries are without. dlsym is for here only, it may take locks and memory.
+ * musl has no such function, and a search that fails leaves a text behind (sampler/interposer.c).
+ */
 static void load_find_object(void)
 {
+#if defined(__GLIBC__)
 	void *const symbol = dlsym(RTLD_DEFAULT, "_dl_find_object");
 	find_object_function *function = NULL;
 
 	memcpy(&function, &symbol, sizeof function);
 	atomic_store(&find_object, function);
+#endif
 }
 
 struct unwind_rule unwind_find_unlisted(uint64_t pc)

@@ -3,13 +3,14 @@
  * A program that does one thing again and again while an agent is attached to it and detached, and
  * checks its blocks meanwhile.
  *
- * usage: storms fork|thread|signal|exec|handler|(load LIBRARY)
+ * usage: storms fork|flush|thread|signal|exec|handler|(load LIBRARY)
  *
  * Prints "ready", then what went wrong, or "ok" and a count at the end of its input.
  *
- * fork: children that allocate; thread: threads that allocate and end; signal: handlers on an
- * alternate stack that wait; load: a library that is opened and closed; exec: the program itself,
- * several times a second. "handler" waits for its input in a handler that has interrupted malloc().
+ * fork: children that allocate; flush: children, while a stream's lock keeps fork() waiting;
+ * thread: threads that allocate and end; signal: handlers on an alternate stack that wait; load: a
+ * library that is opened and closed; exec: the program itself, several times a second. "handler"
+ * waits for its input in a handler that has interrupted malloc().
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -24,6 +25,7 @@
 #include <unistd.h>
 
 enum { BLOCKS = 64, THREADS = 4, STACK_BYTES = 64 * 1024, INTERVAL_US = 5000, EXEC_MS = 300 };
+enum { FLUSHED_BYTES = 64 * 1024, PAUSE_US = 1000 };
 
 static void fault(const char *what)
 {
@@ -70,6 +72,63 @@ static void fork_once(const char *ignored)
 	}
 	if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
 		fault("a child has failed");
+}
+
+static void fork_at_once(const char *ignored)
+{
+	int status = 0;
+	const pid_t child = fork();
+
+	(void)ignored;
+	if (child == 0)
+		_exit(0);
+	if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
+		fault("a child has failed");
+}
+
+static int slow[2]; /* a pipe */
+
+/* Holds the lock of the list of streams while the pipe is full; fork() waits for that with others.
+ */
+static void *flush_streams(void *ignored)
+{
+	static char block[FLUSHED_BYTES];
+	static char buffer[2 * FLUSHED_BYTES];
+	FILE *const stream = fdopen(slow[1], "w");
+
+	if (stream == NULL || setvbuf(stream, buffer, _IOFBF, sizeof buffer) != 0)
+		fault("no stream");
+	for (;;) {
+		if (fwrite(block, 1, sizeof block, stream) != sizeof block || fflush(NULL) != 0)
+			fault("a stream");
+		usleep(PAUSE_US);
+	}
+	return ignored;
+}
+
+/* Another process: any thread of this one may wait for fork() when it starts the agent. */
+static void read_slowly(void)
+{
+	char block[FLUSHED_BYTES / 8];
+
+	close(slow[1]);
+	while (read(slow[0], block, sizeof block) > 0)
+		usleep(5 * PAUSE_US);
+	_exit(0);
+}
+
+static void begin_streams(void)
+{
+	pthread_t thread;
+
+	if (pipe(slow) != 0)
+		fault("no pipe");
+	const pid_t reader = fork();
+	if (reader == 0)
+		read_slowly();
+	close(slow[0]);
+	if (reader < 0 || pthread_create(&thread, NULL, flush_streams, NULL) != 0)
+		fault("no reader or thread");
 }
 
 static void *run_thread(void *ignored)
@@ -172,6 +231,7 @@ int main(int count, char **words)
 	const char *const library = count > 2 ? words[2] : NULL;
 	struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
 	void (*const step)(const char *) = strcmp(mode, "fork") == 0	 ? fork_once
+					   : strcmp(mode, "flush") == 0	 ? fork_at_once
 					   : strcmp(mode, "thread") == 0 ? start_threads
 					   : strcmp(mode, "signal") == 0 ? wait_for_signals
 					   : library != NULL		 ? load_once
@@ -182,6 +242,8 @@ int main(int count, char **words)
 		return 2;
 	if (step == wait_for_signals)
 		begin_signals();
+	if (step == fork_at_once)
+		begin_streams();
 	if (getenv("STORMS_IS_READY") == NULL) {
 		puts("ready");
 		fflush(stdout);
