@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -265,13 +266,15 @@ bool attach_check_library(
 	const struct process *process, const char *library, bool *is_visible, struct error *err)
 {
 	struct stat ours, theirs;
+	struct statvfs place;
 	char path[4200];
 
 	if (stat(library, &ours) != 0)
 		return error_system(err, errno, "%s", library);
 	snprintf(path, sizeof path, "/proc/%d/root%s", (int)process->pid, library);
 	*is_visible = stat(path, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
-		      ours.st_ino == theirs.st_ino;
+		      ours.st_ino == theirs.st_ino && statvfs(path, &place) == 0 &&
+		      (place.f_flag & ST_NOEXEC) == 0;
 	if (*is_visible || attach_has_proc(process))
 		return true;
 	error_set(err, ERROR_UNSUPPORTED,

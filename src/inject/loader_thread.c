@@ -274,6 +274,9 @@ static bool read_answer(const struct injection *injection, int state, int *retur
 			LOAD_MS / 1000);
 	if (!remote_copy(&injection->remote, injection->memory, &exchange, sizeof exchange))
 		return injection_explain_end(err);
+	if (state == TRAMPOLINE_NOT_LOADED && exchange.result < 0)
+		return error_set(err, ERROR_INPUT, "it cannot open the library: %s",
+			errno_text(-exchange.result));
 	if (state == TRAMPOLINE_NOT_LOADED) {
 		const size_t got =
 			remote_copy_some(&injection->remote, exchange.error, text, sizeof text - 1);

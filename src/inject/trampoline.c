@@ -28,8 +28,8 @@ extern const char trampoline_begin[], trampoline_end[], trampoline_values[];
 
 /*
  * System calls: close 3, mmap 9, munmap 11, rt_sigaction 13, rt_sigprocmask 14, nanosleep 35,
- * rt_sigpending 127, gettid 186, memfd_create 319. The values that a request contains are words at
- * the end.
+ * rt_sigpending 127, gettid 186, openat 257, memfd_create 319. The values that a request contains
+ * are words at the end.
  *
  * The borrowed thread. It is entered with the registers that it continues with, but for the
  * instruction pointer. 128 bytes below its stack pointer are its own (the ABI's red zone). What it
@@ -119,14 +119,21 @@ __asm__(".macro restore\n"
 	"	lea 64(%rbx), %rdi\n	mov $319, %eax\n	syscall\n" /* memfd_create */
 	"	mov %eax, 56(%rbx)\n	movl $3, (%rbx)\n"
 	"	mov $4, %r12d\n	call 50f\n	jnz 36f\n"
-	"35:	lea 64(%rbx), %rdi\n	mov $2, %esi\n	call *24(%rbx)\n" /* dlopen, RTLD_NOW */
+	/* openat(AT_FDCWD, path, O_CLOEXEC), close: musl's loader may not fail
+	   (sampler/interposer.c) */
+	"35:	mov $-100, %edi\n	lea 64(%rbx), %rsi\n	mov $0x80000, %edx\n"
+	"	mov $257, %eax\n	syscall\n	mov %eax, 4(%rbx)\n"
+	"	xor %r12d, %r12d\n	test %eax, %eax\n	js 37f\n"
+	"	mov %eax, %edi\n	mov $3, %eax\n	syscall\n"
+	"	lea 64(%rbx), %rdi\n	mov $2, %esi\n	call *24(%rbx)\n" /* dlopen, RTLD_NOW */
 	"	mov %rax, %r12\n"
-	"	mov 56(%rbx), %edi\n	mov $3, %eax\n	syscall\n" /* close, if there is one */
+	"37:	mov 56(%rbx), %edi\n	mov $3, %eax\n	syscall\n" /* close, if there is one */
 	"	test %r12, %r12\n	jz 31f\n"
 	"	mov %r12, %rdi\n	lea 1088(%rbx), %rsi\n	call *32(%rbx)\n" /* dlsym */
 	"	test %rax, %rax\n	jnz 32f\n"
-	"31:	call *40(%rbx)\n	mov %rax, 16(%rbx)\n	movl $6, (%rbx)\n" /* dlerror */
-	"	jmp 33f\n"
+	"31:	cmpl $0, 4(%rbx)\n	jl 38f\n"
+	"	call *40(%rbx)\n	mov %rax, 16(%rbx)\n" /* dlerror */
+	"38:	movl $6, (%rbx)\n	jmp 33f\n"
 	"32:	lea 1152(%rbx), %rdi\n	lea 2688(%rbx), %rsi\n	mov $1024, %edx\n"
 	"	call *%rax\n	mov %eax, 4(%rbx)\n	movl $5, (%rbx)\n"
 	"33:	mov $7, %r12d\n	call 50f\n	jmp 34f\n"

@@ -21,14 +21,15 @@
 #include <stdint.h>
 
 enum trampoline_state {
-	TRAMPOLINE_MAPPED,     /* by the borrowed thread */
-	TRAMPOLINE_STARTED,    /* the new thread waits for its request */
-	TRAMPOLINE_REQUESTED,  /* by us */
-	TRAMPOLINE_HAS_FILE,   /* `descriptor` is of a new file without a name, or an error */
-	TRAMPOLINE_FILLED,     /* by us: the file is the library, `path` leads to it */
-	TRAMPOLINE_RETURNED,   /* the function has returned `result` */
-	TRAMPOLINE_NOT_LOADED, /* `error` is the loader's text */
-	TRAMPOLINE_READ,       /* by us: the thread may end */
+	TRAMPOLINE_MAPPED,    /* by the borrowed thread */
+	TRAMPOLINE_STARTED,   /* the new thread waits for its request */
+	TRAMPOLINE_REQUESTED, /* by us */
+	TRAMPOLINE_HAS_FILE,  /* `descriptor` is of a new file without a name, or an error */
+	TRAMPOLINE_FILLED,    /* by us: the file is the library, `path` leads to it */
+	TRAMPOLINE_RETURNED,  /* the function has returned `result` */
+	/* `error` is the loader's text, or `result` < 0: an errno of opening the library */
+	TRAMPOLINE_NOT_LOADED,
+	TRAMPOLINE_READ, /* by us: the thread may end */
 };
 
 /* One page that the process and we both know. The assembler code knows the offsets. */
