@@ -202,7 +202,7 @@ static void note_sampling(struct core *core, struct captured_profile *capture)
 	int64_t since_ms = atomic_load(&core->activation->since_ms);
 	struct allocator_sampler sampler;
 	const char *mapped = "";
-	char line[112];
+	char line[160];
 
 	if (!capture->has_mappings || profiling->sampler[0] == '\0')
 		return;
@@ -214,18 +214,17 @@ static void note_sampling(struct core *core, struct captured_profile *capture)
 	} else {
 		is_from_start = is_on_since_start(core);
 	}
-	const int length = snprintf(line, sizeof line, "#sampling %s", profiling->sampler);
-	const size_t room = sizeof line - (size_t)length;
+	char since[32] = "", attached[64] = "";
 	if (is_from_start)
-		snprintf(line + length, room, " from-start%s\n", mapped);
-	else if (since_ms != 0 && core->settings.attached)
-		snprintf(line + length, room, " since %lld attached %lld at %lld%s\n",
-			(long long)since_ms, (long long)core->started_ms,
-			(long long)capture->time_ms, mapped);
+		snprintf(since, sizeof since, " from-start");
 	else if (since_ms != 0)
-		snprintf(line + length, room, " since %lld%s\n", (long long)since_ms, mapped);
-	else
-		snprintf(line + length, room, "%s\n", mapped);
+		snprintf(since, sizeof since, " since %lld", (long long)since_ms);
+	/* Also before sampling is on: profiles of one attach belong together. */
+	if (!is_from_start && core->settings.attached)
+		snprintf(attached, sizeof attached, " attached %lld at %lld",
+			(long long)core->started_ms, (long long)capture->time_ms);
+	snprintf(line, sizeof line, "#sampling %s%s%s%s\n", profiling->sampler, since, attached,
+		mapped);
 	capture_append(capture, line);
 }
 

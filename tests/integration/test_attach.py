@@ -165,6 +165,15 @@ class Attached(AttachCase):
             self.assertIn("has no agent any more", self.heapctl("status", process.pid, code=1)[1])
         self.assertTrue(is_alive(process.pid))
 
+    def test_a_profile_from_before_sampling_is_on_is_of_its_attach(self):
+        process = self.start_waits(0)
+        self.attach(process.pid, "--inactive")
+        attached = self.status(process.pid)["started_ms"]
+        profile = os.path.join(self.folder, "inactive.heap")
+        self.heapctl("dump", process.pid, "-o", profile)
+        self.assertRegex(pathlib.Path(profile).read_text(), rf"\n#sampling heapctl attached {attached} at \d+\n")
+        self.assertEqual(json.loads(self.heapctl("report", "--json", profile)[0])["attached_ms"], attached)
+
     def test_a_child_of_an_attached_process_is_attached_to(self):
         """It samples already, and takes no waking signal: PostgreSQL's backends do that."""
         program = ("import os,signal,sys,time\nsys.stdin.readline()\npid = os.fork()\nif pid == 0:\n"
