@@ -277,12 +277,12 @@ def write(folder, name, text):
 
 class Storm(SelfChecking):
     """This program fails when calls end with EINTR, which gdb's stop causes: gdb gets another program."""
-    command = BUILD / "tests/integration/attached"
 
-    def __init__(self, folder, threads):
-        super().__init__(folder, self.command, threads)
+    def __init__(self, folder, threads, name, *words):
+        command = BUILD / "tests/integration" / name
+        super().__init__(folder, command, threads, *words)
         self.other = None
-        self.words = folder, self.command, threads, "interrupted"
+        self.words = folder, command, threads, "interrupted"
 
     def pid_for_gdb(self):
         self.other = SelfChecking(*self.words)
@@ -294,8 +294,13 @@ class Storm(SelfChecking):
             self.other.end()
 
 
-def storm(threads):
-    return lambda folder: Storm(folder, threads)
+def storm(threads, name="attached", *words):
+    return lambda folder: Storm(folder, threads, name, *words)
+
+
+def methods_of(name):
+    """--method, where a target's name ends with one."""
+    return ["--method", name.rpartition(" ")[2]] if name.endswith((" got", " entry")) else []
 
 
 # Those that are checked for by `programs` are left out where they are not installed.
@@ -316,6 +321,13 @@ TARGETS = {
     "malloc storm, 8": (storm(8), ()),
     "malloc storm, 64": (storm(64), ()),
 }
+# While functions are patched SIGCHLD may end epoll_wait() with EINTR: docs/attach.md.
+MUSL = {f"musl storm, {threads} {method}": (storm(threads, "attached_musl", *words), ())
+        for threads in (1, 8) for method, words in (("got", ()), ("entry", ("interrupted",)))}
+MUSL |= {f"musl forks {method}": (lambda folder: SelfChecking(folder, BUILD / "tests/integration/storms_musl", "flush"), ())
+         for method in ("got", "entry")}
+if (BUILD / "tests/integration/attached_musl").exists():
+    TARGETS |= MUSL
 
 
 def heapctl(folder, *words):
@@ -355,10 +367,10 @@ class Cycles:
         self.refusals, self.detach_failures = collections.Counter(), collections.Counter()
         self.stops, self.seconds, self.samples = [], [], []
 
-    def run(self, target, folder):
+    def run(self, target, folder, methods):
         for cycle in range(CYCLES):
             began = time.monotonic()
-            code, out, seconds = heapctl(folder, "attach", target.pid, "--json", "--interval", "16KiB")
+            code, out, seconds = heapctl(folder, "attach", target.pid, "--json", "--interval", "16KiB", *methods)
             if code == 0:
                 self.attached += 1
                 self.seconds.append(seconds)
@@ -428,7 +440,7 @@ def run_target(name, make):
         folder = folder_for(target.pid)
         cycles, gdb = Cycles(), float("nan")
         try:
-            cycles.run(target, folder)
+            cycles.run(target, folder, methods_of(name))
             # gdb's stop is so long that clients time out, so they end before it.
             problem = target.settle()
             if shutil.which("gdb") and target.is_alive():
@@ -442,7 +454,7 @@ def run_target(name, make):
             problem = problem or "it did not end"
         shutil.rmtree(folder)
     late = sum(seconds > 1 for seconds in cycles.seconds)
-    print(f"  {name:17} {cycles.attached:6} of {cycles.attached + cycles.refusals.total() + cycles.hangs:<6} {percentile(cycles.stops, 0.5):7.2f} "
+    print(f"  {name:20} {cycles.attached:6} of {cycles.attached + cycles.refusals.total() + cycles.hangs:<6} {percentile(cycles.stops, 0.5):7.2f} "
           f"{percentile(cycles.stops, 0.99):8.1f} {max(cycles.stops, default=float('nan')):8.1f} {gdb:8.1f} "
           f"{percentile(cycles.seconds, 0.5) * 1000:8.0f} {percentile(cycles.samples, 0.5) * 1000:8.0f} {late:6}  {problem or 'unchanged'}", flush=True)
     for refusal, count in cycles.refusals.items():
@@ -456,13 +468,13 @@ def run_target(name, make):
 def matrix():
     print(f"  {CYCLES} cycles of attach and detach on each, under its load. The stop of a thread as heapctl measures it, that of the main thread")
     print("  by gdb -p PID -batch; the whole command, and from command to the first sample; attaches that took longer than a second")
-    print("  target            attached        stop ms: median, 99 %, most      gdb  command   sample   late  what its clients get")
+    print("  target               attached        stop ms: median, 99 %, most      gdb  command   sample   late  what its clients get")
     total, problems = Cycles(), []
     for name, (make, programs) in TARGETS.items():
         if ONLY and not any(word in name for word in ONLY):
             continue
         if not all(find(*program) for program in programs):
-            print(f"  {name:17} is not installed")
+            print(f"  {name:20} is not installed")
             continue
         cycles, problem = run_target(name, make)
         problems += [name] if problem else []

@@ -84,6 +84,7 @@ static void fork_at_once(const char *ignored)
 		_exit(0);
 	if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
 		fault("a child has failed");
+	churn();
 }
 
 static int slow[2]; /* a pipe */
