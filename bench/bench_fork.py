@@ -11,7 +11,7 @@ import tempfile
 import time
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
-AGENT = BUILD / "src/agent/libheapctl.so"
+AGENT = BUILD / "src/agent/libheapctl-preload.so"  # as heapctl run does
 PROGRAM = BUILD / "bench/fork_cost"
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "60"))
 POSTGRES = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin/pgbench"))

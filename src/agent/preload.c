@@ -18,7 +18,7 @@
 extern void tsan_init(void) __asm__("__tsan_init") __attribute__((weak));
 
 static void preload_start(void) __attribute__((constructor));
-static void preload_end(void) __attribute__((destructor));
+void heapctl_preload_end(void) __attribute__((destructor, visibility("default")));
 
 /* Not in .bss, which the program may never touch. */
 static bool is_left_out = true;
@@ -127,11 +127,17 @@ static void preload_start(void)
  * The process ends. No system call, unless a profile was requested: the thread that ends it may be
  * in a sandbox that kills for the calls that remove the socket's name. The name stays, as that of a
  * killed process does, until the next agent or command reads the folder.
+ *
+ * A preloaded library comes before the program's other libraries, one that libheapctl-preload.so
+ * loads after them: that one calls this in its turn.
  */
-static void preload_end(void)
+void heapctl_preload_end(void)
 {
-	if (is_left_out && !agent_state.prepared)
+	static bool has_ended;
+
+	if ((is_left_out && !agent_state.prepared) || has_ended)
 		return;
+	has_ended = true;
 	agent_write_final_profile();
 	main_thread_forget();
 }

@@ -53,13 +53,14 @@ static bool entry_is(const char *entry, size_t size, const char *name)
 
 static const char preload_separators[] = ": \t\n";
 
-/* Whether the entry, of `size` bytes, is the file with the agent. */
+/* Whether the entry, of `size` bytes, is the file with the agent, or the one that loads it. */
 static bool entry_is_agent(const char *entry, size_t size, const char *own_path)
 {
 	const char *const name = last_part(entry, size);
 	const size_t length = (size_t)(entry + size - name);
 
-	return length > 0 && entry_is(name, length, last_part(own_path, strlen(own_path)));
+	return length > 0 && (entry_is(name, length, last_part(own_path, strlen(own_path))) ||
+				     entry_is(name, length, PRELOAD_LIBRARY));
 }
 
 bool preload_names_library(const char *preload, const char *own_path)

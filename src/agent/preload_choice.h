@@ -13,6 +13,9 @@
 
 #include "agent/settings.h"
 
+/* Loads the agent where it shall be: preloader.c. */
+#define PRELOAD_LIBRARY "libheapctl-preload.so"
+
 struct program_facts {
 	char path[4096];      /* of the executable; "" without /proc */
 	char started_as[256]; /* the path that was executed, or its end when that is long */
@@ -48,11 +51,10 @@ enum preload_decision preload_decide(const struct settings *settings,
  */
 bool preload_leaves_out(const char *exes);
 
-/* Whether LD_PRELOAD, or such a text, has the file with the agent. */
+/* Whether LD_PRELOAD, or such a text, has the file with the agent, or PRELOAD_LIBRARY. */
 bool preload_names_library(const char *preload, const char *own_path);
 
-/* Copies LD_PRELOAD without the entries that are the file with the agent; `kept` has room for it.
- */
+/* Copies LD_PRELOAD without these entries; `kept` has room for it. */
 void preload_remove_library(const char *preload, const char *own_path, char *kept);
 
 /* The last part of the path it was started as: "redis-server". */

@@ -38,7 +38,7 @@ static bool find_library(const struct process *process, char path[4096], struct 
 	struct process_modules modules;
 
 	return process_read_modules(process->pid, &modules, err) &&
-	       agent_library_find(modules.has_musl, path, err);
+	       agent_library_find(modules.has_musl ? AGENT_LIBRARY_MUSL : AGENT_LIBRARY, path, err);
 }
 
 bool attachment_check(const struct process *process, struct error *err)

@@ -141,7 +141,8 @@ static void examine_host(struct diagnosis *diagnosis)
 	char library[4096];
 	struct error err;
 
-	doctor_examine_host(diagnosis, agent_library_find(false, library, &err) ? library : NULL);
+	doctor_examine_host(
+		diagnosis, agent_library_find(AGENT_LIBRARY, library, &err) ? library : NULL);
 	count_targets(diagnosis);
 }
 

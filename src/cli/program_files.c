@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/xalloc.h"
+#include "client/process.h"
 
 static char **arguments;
 
@@ -74,9 +75,12 @@ bool fleet_program_exec(struct error *err)
 	return exec_program("heapctl-fleet", err);
 }
 
-bool agent_library_find(bool has_musl, char path[4096], struct error *err)
+bool agent_library_find(enum agent_library library, char path[4096], struct error *err)
 {
-	const char *const name = has_musl ? "libheapctl-musl.so" : "libheapctl.so";
+	static const char *const names[] = { [AGENT_LIBRARY] = "libheapctl.so",
+		[AGENT_LIBRARY_PRELOAD] = PROCESS_PRELOADER,
+		[AGENT_LIBRARY_MUSL] = "libheapctl-musl.so" };
+	const char *const name = names[library];
 	static const char *const places[] = {
 		".",
 		"../agent",		   /* the build tree, seen from src/cli */

@@ -29,5 +29,11 @@ bool net_program_exec(struct error *err);
 /* The same for heapctl-fleet. */
 bool fleet_program_exec(struct error *err);
 
-/* The path of libheapctl.so, or of the one for programs with musl. ERROR_NOT_FOUND. */
-MUST_CHECK bool agent_library_find(bool has_musl, char path[4096], struct error *err);
+enum agent_library {
+	AGENT_LIBRARY,	       /* libheapctl.so */
+	AGENT_LIBRARY_PRELOAD, /* what loads it into the programs that shall have it */
+	AGENT_LIBRARY_MUSL,    /* for programs with musl */
+};
+
+/* The path of one of heapctl's libraries. ERROR_NOT_FOUND. */
+MUST_CHECK bool agent_library_find(enum agent_library library, char path[4096], struct error *err);

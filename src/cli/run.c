@@ -530,6 +530,15 @@ static int fail_prefixed(struct error *err)
 	return verb_fail(err);
 }
 
+/* The agent itself where it was copied without the small library, which needs it beside itself. */
+static bool find_preload(char path[4096], struct error *err)
+{
+	struct error ignored;
+
+	return agent_library_find(AGENT_LIBRARY_PRELOAD, path, &ignored) ||
+	       agent_library_find(AGENT_LIBRARY, path, err);
+}
+
 static int run(const struct verb *verb, int argc, char **argv)
 {
 	CLEANUP(run_options_cleanup) struct run_options wanted = { 0 };
@@ -541,7 +550,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 
 	if (!parse(verb, argc, argv, &wanted, &exit_code))
 		return exit_code;
-	if (!agent_library_find(false, library, &err) ||
+	if (!find_preload(library, &err) ||
 		(wanted.record != NULL && !recording_open(wanted.record, &recording, &err)))
 		return verb_fail(&err);
 	wanted.request.command = wanted.command[0];

@@ -296,6 +296,12 @@ static void examine_silent_agent(
 			"its agent is loaded but not started: HEAPCTL_EXE is '%s', and the program "
 			"is %s",
 			exes, subject->process->exe);
+	else if (process_has_preloader_alone(&subject->modules))
+		diagnosis_add(diagnosis, FINDING_WRONG, "preload-failed",
+			"install libheapctl.so.0 of the same version there, readable for that "
+			"user, in its own root",
+			"the agent was not loaded: %s needs libheapctl.so.0 beside itself",
+			subject->modules.agent);
 	else if (strstr(subject->modules.sanitizer, "libtsan") != NULL)
 		diagnosis_add(diagnosis, FINDING_WRONG, "thread-sanitizer",
 			"use a build without it, or link the agent",

@@ -282,6 +282,11 @@ static void note_path(char path[1024], const struct proc_map *map)
 		snprintf(path, 1024, "%.*s", (int)map->path_size, map->path);
 }
 
+bool process_has_preloader_alone(const struct process_modules *modules)
+{
+	return strcmp(path_base_name(modules->agent), PROCESS_PRELOADER) == 0;
+}
+
 static void note_module(struct process_modules *modules, const struct proc_map *map)
 {
 	static const char agent_mark[] = "memfd:heapctl.filters.";
@@ -314,7 +319,11 @@ static void note_module(struct process_modules *modules, const struct proc_map *
 	/* A debugger and heapctl itself map such files to read them. */
 	if (!map->executable)
 		return;
-	if (begins_with_any(name, agents))
+	if (begins_with_any(name, agents)) {
+		if (process_has_preloader_alone(modules))
+			modules->agent[0] = '\0';
+		note_path(modules->agent, map);
+	} else if (strcmp(name, PROCESS_PRELOADER) == 0)
 		note_path(modules->agent, map);
 	else if (begins_with_any(name, jemallocs))
 		note_path(modules->jemalloc, map);

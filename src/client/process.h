@@ -67,9 +67,12 @@ int64_t process_age_ms(pid_t pid);
 /* Whether this names the process: comm, the last part of exe, or of argv[0]. */
 bool process_is_called(const struct process *process, const char *name);
 
+/* What heapctl run preloads; it loads the agent into the programs that shall have one. */
+#define PROCESS_PRELOADER "libheapctl-preload.so"
+
 /* The libraries that matter here, as the process has them mapped. Paths as in its own root. */
 struct process_modules {
-	char agent[1024];	    /* libheapctl.so or memory_profile.so; "" when there is none */
+	char agent[1024];	    /* libheapctl.so, memory_profile.so or PROCESS_PRELOADER; "" */
 	char jemalloc[1024];	    /* libjemalloc.so.2 and the like */
 	char other_allocator[1024]; /* libtcmalloc, libmimalloc, ... */
 	char sanitizer[1024];
@@ -82,6 +85,9 @@ struct process_modules {
 	bool has_musl;	  /* its C library is musl */
 	bool is_go;	  /* a Go program, with or without C parts */
 };
+
+/* Whether the process is no target of heapctl run, or the agent could not be loaded. */
+bool process_has_preloader_alone(const struct process_modules *modules);
 
 /* What brings the agent into a program that has none. */
 const char *process_agent_hint(const struct process_modules *modules);

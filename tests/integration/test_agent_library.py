@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from processes import AGENT, BUILD
+from processes import AGENT, BUILD, PRELOAD
 
 SANITIZED = os.environ.get("HEAPCTL_SANITIZE", "none") != "none"
 STATIC = str(BUILD / "src/agent/libheapctl.a")
@@ -63,8 +63,14 @@ class Library(unittest.TestCase):
     def test_what_the_header_declares_is_there_and_nothing_else(self):
         with open(os.path.join(INCLUDE, "heapctl.h")) as text:
             declared = set(re.findall(r"HEAPCTL_API[^;]*?\b(heapctl_\w+)\(", text.read()))
-        # What heapctl attach calls in the process is no part of the interface.
-        self.assertEqual(exported(AGENT), declared | {"heapctl_attach_agent"})
+        # What heapctl attach and the preloaded library call is no part of the interface.
+        self.assertEqual(exported(AGENT), declared | {"heapctl_attach_agent", "heapctl_preload_end"})
+
+    def test_the_preloaded_library_needs_few_names(self):
+        """The loader searches each in every program that a target starts."""
+        self.assertEqual([fault for fault in faults(PRELOAD) if platform.machine() == "x86_64" or "glibc" not in fault], [])
+        self.assertEqual(exported(PRELOAD), set())
+        self.assertLessEqual(len(called(PRELOAD)), 16, called(PRELOAD))
 
     def test_the_checks_can_fail(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -198,6 +198,11 @@ class Refused(MuslCase):
         _, message = self.heapctl("run", "--", PROGRAMS / "attached_musl", "0", code=1)
         self.assertRegex(message, r"is linked with musl.*heapctl attach PID")
 
+    def test_a_target_can_start_a_program_with_musl(self):
+        """musl's loader ends a program whose preloaded library calls a function that musl lacks."""
+        out, _ = self.heapctl("run", "--", sys.executable, "-c", "import os, sys\nos.execv(sys.argv[1], sys.argv[1:])", PROGRAMS / "attached_musl", "0")
+        self.assertEqual(out, "ready\nok 0\n")
+
 
 @needs_musl
 class Killed(test_attach_places.Killed):

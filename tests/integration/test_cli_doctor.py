@@ -11,8 +11,8 @@ import stat
 import subprocess
 import unittest
 
-from processes import (AGENT, HEAPCTL, LANDLOCK_MAKE_SOCK, LANDLOCK_READ_DIR, Case, agent_thread, handles_waking, jemalloc_path, landlock, need, need_namespace,
-                       wait_until)
+from processes import (AGENT, HEAPCTL, LANDLOCK_MAKE_SOCK, LANDLOCK_READ_DIR, PRELOAD, Case, agent_thread, handles_waking, jemalloc_path, landlock, need,
+                       need_namespace, wait_until)
 
 
 class Doctor(Case):
@@ -133,6 +133,14 @@ class Doctor(Case):
     def test_a_library_that_was_not_loaded(self):
         pid = self.sleeper({"LD_PRELOAD": "/nonexistent/libheapctl.so"})
         self.assertIn("preload-failed", self.examine(pid, ok=False))
+        alone = shutil.copy(PRELOAD, self.folder)
+        pid = self.sleeper({"LD_PRELOAD": alone, "HEAPCTL_EXE": "sleep"})
+        self.assertIn(f"{alone} needs libheapctl.so.0 beside itself", self.examine(pid, ok=False)["preload-failed"]["message"])
+
+    def test_a_program_that_a_target_starts(self):
+        pid = self.sleeper({"LD_PRELOAD": PRELOAD, "HEAPCTL_EXE": "redis-server"})
+        self.assertIn("agent-elsewhere", self.examine(pid, ok=False))
+        self.assertRegex(self.heapctl("status", pid, code=1)[1], "HEAPCTL_EXE disables it")
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root to make a setuid program")
     def test_a_setuid_program(self):

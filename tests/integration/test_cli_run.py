@@ -3,13 +3,14 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import stat
 import subprocess
 import unittest
 
-from processes import SANITIZED, HEAPCTL, Case, free_port, jemalloc_path, need, wait_until
+from processes import AGENT, PRELOAD, SANITIZED, HEAPCTL, Case, free_port, jemalloc_path, need, wait_until
 
 PRINT = "import os; print({k: v for k, v in os.environ.items() if k.startswith(('LD_P', 'MALLOC', 'HEAPCTL_', '_RJEM'))})"
 # Says whether it has jemalloc, and ends with its input.
@@ -22,6 +23,34 @@ int main(void)
 	printf("%d\\n", dlsym(RTLD_DEFAULT, "mallctl") != NULL);
 	fflush(stdout);
 	return getchar() != EOF;
+}
+"""
+# Prints its mappings, and whether it has an agent.
+SHOW_AGENT = """
+#include <stdio.h>
+int heapctl_is_started(void);
+int main(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	for (int c; (c = getc(maps)) != EOF;)
+		putchar(c);
+	printf("started %d\\n", heapctl_is_started());
+	return 0;
+}
+"""
+# A library that keeps memory until its destructor.
+FREE_AT_END = """
+#include <stdlib.h>
+static void *kept[600];
+void keep(void)
+{
+	for (int i = 0; i < 600; i++)
+		kept[i] = malloc(50000);
+}
+static void __attribute__((destructor)) release(void)
+{
+	for (int i = 0; i < 600; i++)
+		free(kept[i]);
 }
 """
 # Keeps memory, prints that, and continues until a signal or the end of its input.
@@ -61,7 +90,7 @@ class Choosing(Case):
 
     def test_another_program_keeps_its_allocator(self):
         found, said = self.environment_of()
-        self.assertRegex(found["LD_PRELOAD"], r"^[^:]*libheapctl\.so[^:]*$")
+        self.assertRegex(found["LD_PRELOAD"], r"^[^:]*/libheapctl-preload\.so$")
         self.assertEqual(said, "")
         self.assertEqual(found["HEAPCTL_EXE"], python())
         self.assertNotIn("HEAPCTL_ACTIVATE", found)
@@ -70,7 +99,7 @@ class Choosing(Case):
         for words in (["--jemalloc"], ["--jemalloc=" + jemalloc_path()], ["--jemalloc", jemalloc_path()]):
             found, said = self.environment_of(*words)
             agent, jemalloc = found["LD_PRELOAD"].split(":")
-            self.assertIn("libheapctl.so", agent)
+            self.assertIn("libheapctl-preload.so", agent)
             self.assertEqual(os.path.realpath(jemalloc), os.path.realpath(jemalloc_path()))
             self.assertEqual(said, "")
         # The loader does not search the working folder.
@@ -205,6 +234,58 @@ class Refusing(Case):
         text.write_text("hello\n")
         text.chmod(0o755)
         self.assertIn("neither a program", self.refused(text))
+
+
+class Preloading(Case):
+    """The preloaded library, and the agent's that it loads."""
+
+    def compile(self, source, name, *words):
+        path = os.path.join(self.folder, name)
+        subprocess.run([need("cc"), "-x", "c", "-", "-o", path, "-x", "none", *words], input=source, text=True, check=True)
+        return path
+
+    def libraries(self, *command, **options):
+        """The files of heapctl that the program, which prints its mappings, has."""
+        said = self.heapctl("run", *command, **options)[0]
+        return set(re.findall(r"\S+/libheapctl\S*", said))
+
+    def test_a_program_that_is_no_target_does_not_load_the_agent(self):
+        directly = self.libraries("--", python(), "-c", "print(open('/proc/self/maps').read())")
+        self.assertEqual(directly, {os.path.realpath(PRELOAD), os.path.realpath(AGENT)})
+        below = self.libraries("--", python(), "-c", "import os; os.execv('/bin/cat', ['cat', '/proc/self/maps'])")
+        self.assertEqual(below, {os.path.realpath(PRELOAD)})
+
+    def test_the_agent_is_the_one_beside_it(self):
+        self.compile("", "libheapctl.so.0", "-shared", "-Wl,-soname,libheapctl.so.0")
+        found = self.libraries("--", python(), "-c", "print(open('/proc/self/maps').read())", env={"LD_LIBRARY_PATH": self.folder})
+        self.assertEqual(found, {os.path.realpath(PRELOAD), os.path.realpath(AGENT)})
+
+    def test_a_linked_program_has_one_agent(self):
+        """That of the library that it is linked with."""
+        library = shutil.copy(os.path.realpath(AGENT), os.path.join(self.folder, "libheapctl.so.0"))
+        program = self.compile(SHOW_AGENT, "linked", library, f"-Wl,-rpath,{self.folder}")
+        said = self.heapctl("run", "--", program)[0]
+        self.assertEqual(set(re.findall(r"\S+/libheapctl\S*", said)), {os.path.realpath(PRELOAD), os.path.realpath(library)})
+        self.assertIn("started 1\n", said)
+
+    def test_a_program_finds_its_functions(self):
+        code = "import ctypes; print(ctypes.CDLL(None).heapctl_is_started())"
+        self.assertEqual(self.heapctl("run", "--", python(), "-c", code)[0], "1\n")
+
+    def test_the_final_profile_has_what_libraries_free_at_the_end(self):
+        library = self.compile(FREE_AT_END, "libfree.so", "-shared", "-fPIC")
+        program = self.compile("void keep(void); int main(void) { keep(); return 0; }", "user", library)
+        path = os.path.join(self.folder, "out.heap")
+        self.heapctl("run", "--record", path, "--conf", "lg_prof_sample:14", "--", program)
+        size = pathlib.Path(path).read_text().splitlines()[1].split(":")[2]
+        self.assertGreater(int(size.split()[0]), 10_000_000)
+
+    def test_a_copy_without_it_preloads_the_agent(self):
+        for source, name in ((HEAPCTL, "heapctl"), (AGENT, "libheapctl.so")):
+            shutil.copy(source, os.path.join(self.folder, name))
+        out = subprocess.run([os.path.join(self.folder, "heapctl"), "run", "--", python(), "-c", PRINT], env=self.environment, check=True,
+                             capture_output=True, text=True).stdout
+        self.assertEqual(eval(out)["LD_PRELOAD"], os.path.join(os.path.realpath(self.folder), "libheapctl.so"))
 
 
 class Recording(Case):

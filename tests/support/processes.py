@@ -26,6 +26,7 @@ import urllib.request
 BUILD = pathlib.Path(os.environ.get("HEAPCTL_BUILD", pathlib.Path(__file__).resolve().parents[2] / "build"))
 HEAPCTL = str(BUILD / "src/cli/heapctl")
 AGENT = str(BUILD / "src/agent/libheapctl.so")
+PRELOAD = str(BUILD / "src/agent/libheapctl-preload.so")  # what heapctl run preloads
 SANITIZED = os.environ.get("HEAPCTL_SANITIZE", "none") != "none"
 # A loaded machine is slow; without a fault nothing here waits that long.
 PATIENCE_SECONDS = 60

@@ -99,6 +99,8 @@ static void only_listed_programs_get_an_agent(void **state)
 	assert_int_equal(decide("redis", "/bin/redis-server", preload, ""), PRELOAD_STAY_OUT);
 	assert_int_equal(decide(":", "/bin/redis-server", preload, ""), PRELOAD_STAY_OUT);
 	assert_int_equal(decide("sh", "/bin/sh", preload, ""), PRELOAD_START);
+	assert_int_equal(
+		decide("sh", "/bin/sh", "/usr/lib/libheapctl-preload.so", ""), PRELOAD_START);
 }
 
 static void without_a_list_the_first_that_is_no_launcher(void **state)
@@ -291,6 +293,7 @@ static void the_agent_is_taken_out_of_a_preload_list(void **state)
 	assert_string_equal(without_agent("a.so:/x/libheapctl.so b.so"), "a.so:b.so");
 	assert_string_equal(without_agent(":libheapctl.so:"), "");
 	assert_string_equal(without_agent("libheapctl.so.old"), "libheapctl.so.old");
+	assert_string_equal(without_agent("/x/libheapctl-preload.so:b.so"), "b.so");
 }
 
 static const struct CMUnitTest tests[] = {
