@@ -41,7 +41,8 @@ static void check_main_thread(struct service *service)
 {
 	const bool had_ended = service->main_thread.has_ended;
 
-	if (!service->own_thread)
+	/* Several requests may be there at once: what the first one has noticed stays. */
+	if (!service->own_thread || service->is_last)
 		return;
 	service->main_thread = sandbox_check_read_main_thread(&service->sandbox);
 	if (!service->main_thread.has_ended || service->main_thread.others > 1)

@@ -7,6 +7,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import unittest
 
@@ -122,6 +123,19 @@ class MainThreadIsKilled(ComparedCase):
             wait_until(lambda: "\nState:\tZ" in pathlib.Path(f"/proc/{started[how].pid}/status").read_text(), "the main thread's end")
             self.heapctl("status", started[how].pid, code=None)
             self.assertEqual(started[how].wait(60), plain[how, 0][0])
+
+    def test_several_clients_make_it_notice(self):
+        process = self.start(self.program("main_killed"), "exit", 6000, 0, env=self.agent_environment())
+        wait_until(lambda: "\nState:\tZ" in pathlib.Path(f"/proc/{process.pid}/status").read_text(), "the main thread's end")
+        # Both requests are there when the agent looks.
+        process.send_signal(signal.SIGSTOP)
+        clients = [socket.socket(socket.AF_UNIX) for _ in range(2)]
+        for client in clients:
+            self.addCleanup(client.close)
+            client.connect(self.socket_of(process.pid))
+            client.sendall(b"GET /v1/status HTTP/1.1\r\nHost: agent\r\n\r\n")
+        process.send_signal(signal.SIGCONT)
+        self.assertEqual(process.wait(60), 3)
 
     def test_on_demand_and_used(self):
         process = self.start(self.program("main_killed"), "exit", 4000, 0, env=self.agent_environment(HEAPCTL_THREAD="on-demand"))
