@@ -29,6 +29,23 @@ bool error_set(struct error *err, enum error_kind kind, const char *format, ...)
 	return false;
 }
 
+/*
+ * "first: second". A first part that is too long, such as a path, loses its end: the second has
+ * the reason.
+ */
+static void join(struct error *err, const char *first, const char *second)
+{
+	static const char cut[] = "...";
+	char whole[sizeof err->message];
+	const size_t rest = strlen(second) + sizeof ": ";
+	const size_t room = rest < sizeof whole / 2 ? sizeof whole - rest : sizeof whole / 2;
+	const bool is_long = strlen(first) > room;
+	const size_t kept = is_long ? room - (sizeof cut - 1) : room;
+
+	snprintf(whole, sizeof whole, "%.*s%s: %s", (int)kept, first, is_long ? cut : "", second);
+	memcpy(err->message, whole, strlen(whole) + 1);
+}
+
 bool error_system(struct error *err, int errnum, const char *format, ...)
 {
 	va_list arguments;
@@ -38,12 +55,9 @@ bool error_system(struct error *err, int errnum, const char *format, ...)
 	va_end(arguments);
 
 	const char *const reason = errno_text(errnum);
-	const size_t used = strlen(err->message);
-	const size_t left = sizeof err->message - used;
-	if (reason != NULL)
-		snprintf(err->message + used, left, ": %s", reason);
-	else
-		snprintf(err->message + used, left, ": error %d", errnum);
+	char number[32];
+	snprintf(number, sizeof number, "error %d", errnum);
+	join(err, err->message, reason != NULL ? reason : number);
 	return false;
 }
 
@@ -56,10 +70,7 @@ bool error_prefix(struct error *err, const char *format, ...)
 	vsnprintf(context, sizeof context, format, arguments);
 	va_end(arguments);
 
-	char whole[2 * sizeof err->message];
-	snprintf(whole, sizeof whole, "%s: %s", context, err->message);
-	memcpy(err->message, whole, sizeof err->message - 1);
-	err->message[sizeof err->message - 1] = '\0';
+	join(err, context, err->message);
 	return false;
 }
 
