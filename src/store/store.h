@@ -164,7 +164,8 @@ MUST_CHECK bool store_series_gather(struct store *store, const struct store_quer
 
 /*
  * The store as a spool: the first snapshot after that id that was not sent yet, with a descriptor
- * of its file. ERROR_NOT_FOUND.
+ * of its file. ERROR_NOT_FOUND. This and store_mark_sent also of a store that is open for reading:
+ * another process may keep snapshots there meanwhile.
  */
 MUST_CHECK bool store_next_unsent(struct store *store, int64_t after_id, struct snapshot *snapshot,
 	int *profile_fd, struct error *err);
@@ -172,3 +173,7 @@ MUST_CHECK bool store_next_unsent(struct store *store, int64_t after_id, struct 
 /* Marks it as sent; not an error when it was removed meanwhile. */
 MUST_CHECK bool store_mark_sent(
 	struct store *store, int64_t id, int64_t sent_ms, struct error *err);
+
+/* How many were not sent yet, and when the oldest of them was taken (0: there is none). */
+MUST_CHECK bool store_count_unsent(
+	struct store *store, uint64_t *count, int64_t *oldest_ms, struct error *err);

@@ -319,18 +319,40 @@ bool store_next_unsent(struct store *store, int64_t after_id, struct snapshot *s
 {
 	STORE_HOLD(store);
 	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
+	int step;
 
 	if (!store_prepare(store,
 		    "SELECT " COLUMNS " FROM snapshot WHERE sent_ms = 0 AND id > ?1 "
-		    "ORDER BY id LIMIT 1",
+		    "ORDER BY id",
 		    &statement, err))
 		return false;
 	sqlite3_bind_int64(statement, 1, after_id);
-	const int step = sqlite3_step(statement);
-	if (step == SQLITE_DONE)
-		return error_set(err, ERROR_NOT_FOUND, "%s: all snapshots were sent", store->path);
-	return step == SQLITE_ROW ? take(store, statement, snapshot, profile_fd, err)
-				  : store_fail(store, err);
+	while ((step = sqlite3_step(statement)) == SQLITE_ROW) {
+		if (take(store, statement, snapshot, profile_fd, err))
+			return true;
+		/* The process that keeps snapshots removes a file before its row. */
+		if (err->errnum != ENOENT)
+			return false;
+	}
+	return step == SQLITE_DONE
+		       ? error_set(err, ERROR_NOT_FOUND, "%s: all snapshots were sent", store->path)
+		       : store_fail(store, err);
+}
+
+bool store_count_unsent(struct store *store, uint64_t *count, int64_t *oldest_ms, struct error *err)
+{
+	STORE_HOLD(store);
+	CLEANUP(statement_cleanup) sqlite3_stmt *statement = NULL;
+
+	if (!store_prepare(store,
+		    "SELECT count(*), coalesce(min(time_ms), 0) FROM snapshot WHERE sent_ms = 0",
+		    &statement, err))
+		return false;
+	if (sqlite3_step(statement) != SQLITE_ROW)
+		return store_fail(store, err);
+	*count = (uint64_t)sqlite3_column_int64(statement, 0);
+	*oldest_ms = sqlite3_column_int64(statement, 1);
+	return true;
 }
 
 bool store_mark_sent(struct store *store, int64_t id, int64_t sent_ms, struct error *err)

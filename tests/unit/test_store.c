@@ -1012,6 +1012,43 @@ static void a_snapshot_is_sent_once(void **state)
 	assert_int_equal(err.kind, ERROR_NOT_FOUND);
 }
 
+static void snapshots_are_sent_while_they_are_kept(void **state)
+{
+	struct scene *const scene = *state;
+	CLEANUP(store_cleanup) struct store *reader = NULL;
+	struct snapshot snapshot;
+	struct error err = { 0 };
+	uint64_t count = 0;
+	int64_t oldest_ms = 0;
+	char path[4096];
+
+	open_with(scene, DAY_MS, UINT64_MAX);
+	for (int i = 0; i < 3; i++)
+		add(scene, "one", START_MS + i);
+	assert_true(store_open_reader(scene->folder, STORE_HISTORY, &reader, &err));
+	CLEANUP(fd_cleanup) int first = -1;
+	assert_true(store_next_unsent(reader, 0, &snapshot, &first, &err));
+	assert_true(store_mark_sent(reader, snapshot.id, START_MS, &err));
+	/* Its file is being removed. */
+	CLEANUP(fd_cleanup) int second = -1;
+	assert_true(store_next_unsent(reader, snapshot.id, &snapshot, &second, &err));
+	assert_int_equal(snapshot.id, 2);
+	snprintf(path, sizeof path, "%s/%s", scene->folder, snapshot.file);
+	assert_int_equal(unlink(path), 0);
+	CLEANUP(fd_cleanup) int third = -1;
+	assert_true(store_next_unsent(reader, 1, &snapshot, &third, &err));
+	assert_int_equal(snapshot.id, 3);
+	add(scene, "one", START_MS + 3);
+	assert_true(store_count_unsent(scene->store, &count, &oldest_ms, &err));
+	assert_int_equal(count, 3);
+	assert_int_equal(oldest_ms, START_MS + 1);
+	for (int64_t id = 2; id <= 4; id++)
+		assert_true(store_mark_sent(reader, id, START_MS, &err));
+	assert_true(store_count_unsent(scene->store, &count, &oldest_ms, &err));
+	assert_int_equal(count, 0);
+	assert_int_equal(oldest_ms, 0);
+}
+
 static void what_is_kept_is_for_its_owner_alone(void **state)
 {
 	struct scene *const scene = *state;
@@ -1073,6 +1110,7 @@ static const struct CMUnitTest tests[] = {
 	STORE_TEST(reports_damaged_lines_of_the_list_once),
 	STORE_TEST(names_that_are_odd_are_listed_or_left_alone),
 	STORE_TEST(a_snapshot_is_sent_once),
+	STORE_TEST(snapshots_are_sent_while_they_are_kept),
 };
 
 UNIT_MAIN(tests)
