@@ -207,6 +207,6 @@ bool fleet_session_run(const struct fleet_options *options, struct error *err)
 		return false;
 	if (options->action == FLEET_SCHEMA)
 		return make_tables(options, clickhouse, err);
-	return schema_check(clickhouse, err) && answer(options, clickhouse, &out, err) &&
+	return schema_check(clickhouse, NULL, err) && answer(options, clickhouse, &out, err) &&
 	       report_output_emit(&output, &out, false, err);
 }

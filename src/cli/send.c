@@ -7,7 +7,16 @@
 #include "cli/send_session.h"
 #include "cli/verb.h"
 
-enum { OPTION_LABEL = 1, OPTION_SERVICE, OPTION_VERSION, OPTION_HOST, OPTION_RETRY };
+enum {
+	OPTION_LABEL = 1,
+	OPTION_SERVICE,
+	OPTION_VERSION,
+	OPTION_HOST,
+	OPTION_RETRY,
+	OPTION_GATHER,
+	OPTION_REPORT,
+	OPTION_LEAVE_OUT,
+};
 
 static const struct verb_option options[] = {
 	{ 0, "to", 0, "URL",
@@ -20,6 +29,14 @@ static const struct verb_option options[] = {
 	{ OPTION_RETRY, "retry", 0, "TIME",
 		.help = "try again for so long while the server cannot be reached [15s]",
 		.complete = "0 15s 5mins" },
+	{ .name = "follow",
+		.help = "go on with what folders of snapshots get; retries for ever",
+		OPTION_SWITCH(struct send_options, follows) },
+	{ OPTION_GATHER, "gather", 0, "TIME",
+		.help = "with --follow: send what comes within this time together [0]",
+		.complete = "0 30s" },
+	{ OPTION_REPORT, "report-fd", 0, "N", .help = "of heapctl serve", .is_hidden = true },
+	{ OPTION_LEAVE_OUT, "leave-out", 0, "ID", .help = "of heapctl serve", .is_hidden = true },
 	{ OPTION_SERVICE, "service", 0, "NAME", .help = "the service that the profiles are of",
 		.group = "what the profiles are of" },
 	{ OPTION_VERSION, "version", 0, "TEXT", .help = "its version" },
@@ -35,9 +52,31 @@ static const struct verb_option options[] = {
 	{ 0 },
 };
 
-static bool take(struct send_options *send, int id, const char *value, struct error *err)
+static bool take_number(
+	struct send_options *send, int id, const struct option_parser *parser, struct error *err)
 {
+	int64_t number = 0;
+
+	if (!option_integer(parser, 0, id == OPTION_REPORT ? 1023 : INT64_MAX, &number, err))
+		return false;
+	if (id == OPTION_REPORT)
+		send->report_fd = (int)number;
+	else if (send->left_out_count < SEND_LEFT_OUT)
+		send->left_out[send->left_out_count++] = number;
+	return true;
+}
+
+static bool take(
+	struct send_options *send, int id, const struct option_parser *parser, struct error *err)
+{
+	const char *const value = parser->value;
+
 	switch (id) {
+	case OPTION_REPORT:
+	case OPTION_LEAVE_OUT:
+		return take_number(send, id, parser, err);
+	case OPTION_GATHER:
+		return duration_parse(value, &send->gather_ms, err);
 	case OPTION_LABEL:
 		return identity_set_label(&send->identity, value, err);
 	case OPTION_SERVICE:
@@ -53,7 +92,7 @@ static bool take(struct send_options *send, int id, const char *value, struct er
 
 static int run(const struct verb *verb, int argc, char **argv)
 {
-	struct send_options send = { .retry_ms = 15000 };
+	struct send_options send = { .retry_ms = 15000, .report_fd = -1 };
 	struct option_parser parser;
 	struct error err = { 0 };
 
@@ -61,11 +100,13 @@ static int run(const struct verb *verb, int argc, char **argv)
 	for (int id; (id = option_next(&parser)) != OPTION_END;) {
 		if (id == OPTION_STOP)
 			return parser.exit_code;
-		if (!take(&send, id, parser.value, &err))
+		if (!take(&send, id, &parser, &err))
 			return option_refuse_error(&parser, &err);
 	}
 	if (send.store.url == NULL)
 		return verb_usage(verb, "no database given: use --to URL");
+	if (send.gather_ms != 0 && !send.follows)
+		return verb_usage(verb, "--gather goes with --follow");
 	send.operands = parser.operands;
 	send.operand_count = parser.operand_count;
 	return send_session_run(&send, &err) ? EXIT_DONE : verb_fail(&err);
@@ -79,7 +120,8 @@ const struct verb verb_send = {
 		"Sends heap profiles to ClickHouse, where `heapctl fleet` asks for all hosts "
 		"together: files, what a TARGET has in use now, and all profiles of a folder. Of a "
 		"folder of heapctl serve --history or heapctl watch, what was not sent yet is sent "
-		"and then marked as sent.\n\n"
+		"and then marked as sent; with --follow also what such a folder gets from then on. "
+		"heapctl serve --send does that by itself.\n\n"
 		"A snapshot counts once however often it is sent: it is known by its host, "
 		"process and time, and the database is asked before anything is written. What "
 		"could not be sent is sent when the command is repeated.\n\n"

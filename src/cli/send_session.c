@@ -14,6 +14,7 @@
 #include "base/xalloc.h"
 #include "cli/input_guard.h"
 #include "cli/report_session.h"
+#include "cli/send_report.h"
 #include "cli/verb.h"
 #include "client/agent_client.h"
 #include "fleet/sender.h"
@@ -23,22 +24,28 @@
 #include "store/store.h"
 #include "watch/recorder.h"
 
+enum { FOLLOW_LOOK_MS = 2000, MAX_WAIT_MS = 60 * 1000, FOLLOW_MAX_WAIT_MS = 15 * 60 * 1000 };
+
 struct send_session {
 	const struct send_options *options;
 	struct clickhouse *clickhouse;
 	struct sender *sender;
 	struct symbolizer *symbolizer;
-	char host[256];	     /* this one */
-	struct store *store; /* that snapshots are of; NULL: of none, or it is not ours to mark */
-	struct u64_table files; /* keys of the files that were sent */
-	size_t sent_count, known_count, skipped_count;
+	char host[256];		     /* this one */
+	struct store *store;	     /* that snapshots are of; NULL: of none */
+	struct u64_table files;	     /* keys of the files that were sent */
+	struct u64_table unreadable; /* of the stored ones that were left out */
+	struct send_report report;
+	bool has_failed;      /* the sending, not a profile */
 	struct error problem; /* of a callback */
 	bool has_problem;
 };
 
 static void warn_of_wait(void *context, int64_t wait_ms, const struct error *why)
 {
-	(void)context;
+	const struct send_session *const session = context;
+
+	send_report_write(&session->report, wait_ms, why);
 	verb_warn("%s; trying again in %.1f s", why->message, (double)wait_ms / 1000);
 }
 
@@ -46,8 +53,8 @@ static void note_sent(void *context, int64_t id, bool was_there)
 {
 	struct send_session *const session = context;
 
-	session->known_count += was_there;
-	session->sent_count += !was_there;
+	session->report.known_count += was_there;
+	session->report.sent_count += !was_there;
 	if (session->store != NULL && !session->has_problem &&
 		!store_mark_sent(session->store, id, clock_realtime_ms(), &session->problem))
 		session->has_problem = true;
@@ -75,9 +82,15 @@ static bool send_profile(struct send_session *session, int64_t id, struct profil
 		error_set(err, ERROR_USAGE, "%s does not say what it is of", profile->name);
 		return error_hint(err, "name it with --service");
 	}
-	return is_symbolized && fleet_rows_make(profile, &rows, err) &&
-	       sender_add(session->sender, id, snapshot, &rows, err) &&
-	       (!session->has_problem || (*err = session->problem, false));
+	if (!is_symbolized || !fleet_rows_make(profile, &rows, err))
+		return false;
+	/* What fails from here on is not the profile's fault. */
+	session->has_failed = !sender_add(session->sender, id, snapshot, &rows, err);
+	if (session->has_failed || !session->has_problem)
+		return !session->has_failed;
+	session->has_failed = true;
+	*err = session->problem;
+	return false;
 }
 
 static struct fleet_snapshot begin_snapshot(const struct send_session *session)
@@ -102,10 +115,10 @@ static void take_stored(struct fleet_snapshot *snapshot, const struct snapshot *
 /* A profile that cannot be read does not keep the others back: it stays unsent. */
 static bool skip(struct send_session *session, const struct error *why)
 {
-	if (why->kind != ERROR_INPUT && why->kind != ERROR_UNSUPPORTED)
+	if (session->has_failed || (why->kind != ERROR_INPUT && why->kind != ERROR_UNSUPPORTED))
 		return false;
 	verb_warn("left out: %s", why->message);
-	session->skipped_count++;
+	session->report.skipped_count++;
 	return true;
 }
 
@@ -133,50 +146,95 @@ static bool send_stored(struct send_session *session, const struct snapshot *sto
 	       send_profile(session, stored->id, profile, 0, &snapshot, err);
 }
 
+static uint64_t key_of_stored(const struct snapshot *stored)
+{
+	return hash_combine(hash_bytes(stored->file, strlen(stored->file)), (uint64_t)stored->id);
+}
+
+/* Whether it was left out before, or ended an earlier process that read it. */
+static bool is_unreadable(const struct send_session *session, const struct snapshot *stored)
+{
+	for (size_t i = 0; i < session->options->left_out_count; i++)
+		if (session->options->left_out[i] == stored->id)
+			return true;
+	return u64_table_find(&session->unreadable, key_of_stored(stored)) != U64_TABLE_NONE;
+}
+
+/* The next one after that id that can be sent. ERROR_NOT_FOUND. */
+static bool next_readable(const struct send_session *session, struct store *store, int64_t after_id,
+	struct snapshot *stored, int *fd, struct error *err)
+{
+	for (;; after_id = stored->id) {
+		CLEANUP(fd_cleanup) int found = -1;
+		if (!store_next_unsent(store, after_id, stored, &found, err))
+			return false;
+		if (!is_unreadable(session, stored)) {
+			*fd = TAKE_FD(found);
+			return true;
+		}
+	}
+}
+
+static bool send_next(struct send_session *session, struct store *store,
+	const struct snapshot *stored, int fd, struct error *err)
+{
+	session->report.reading = stored->id;
+	send_report_write(&session->report, 0, NULL);
+	const bool is_sent = send_stored(session, stored, fd, store_folder(store), err);
+	session->report.reading = 0;
+	if (is_sent || !skip(session, err))
+		return is_sent;
+	u64_table_add(&session->unreadable, key_of_stored(stored));
+	return true;
+}
+
 /* All of a store that are not marked as sent. */
 static bool send_unsent(struct send_session *session, struct store *store, struct error *err)
 {
-	int64_t last_id = 0;
+	struct snapshot stored = { 0 };
 
 	for (;;) {
-		struct snapshot stored = { 0 };
 		CLEANUP(fd_cleanup) int fd = -1;
 		struct error why = { 0 };
-		if (!store_next_unsent(store, last_id, &stored, &fd, &why)) {
-			if (why.kind == ERROR_NOT_FOUND)
-				return true;
-			*err = why;
-			return false;
-		}
-		last_id = stored.id;
-		if (!send_stored(session, &stored, fd, store_folder(store), &why) &&
-			!skip(session, &why)) {
+		const bool is_found = next_readable(session, store, stored.id, &stored, &fd, &why);
+		if (!is_found && why.kind == ERROR_NOT_FOUND)
+			return sender_flush(session->sender, err);
+		if (!is_found || !send_next(session, store, &stored, fd, &why)) {
 			*err = why;
 			return false;
 		}
 	}
 }
 
+/*
+ * For reading, and for the marks: another process may keep snapshots there. What an earlier
+ * version wrote has to be opened by its keeper first.
+ */
+static bool open_spool(
+	const char *folder, enum store_use use, struct store **store, struct error *err)
+{
+	const struct store_limits limits = { .bytes = UINT64_MAX };
+	CLEANUP(store_cleanup) struct store *keeper = NULL;
+
+	if (store_open_reader(folder, use, store, err))
+		return true;
+	if (err->kind != ERROR_NOT_FOUND)
+		return false;
+	*err = (struct error){ 0 };
+	if (!store_open(folder, use, &limits, &keeper, err))
+		return false;
+	return store_open_reader(folder, use, store, err);
+}
+
 static bool send_store(
 	struct send_session *session, const char *folder, enum store_use use, struct error *err)
 {
-	const struct store_limits limits = { .bytes = UINT64_MAX };
 	CLEANUP(store_cleanup) struct store *store = NULL;
 
-	const bool is_ours = store_open(folder, use, &limits, &store, err);
-	if (!is_ours) {
-		if (err->kind != ERROR_STATE)
-			return false;
-		/* Another process keeps snapshots there. */
-		*err = (struct error){ 0 };
-		if (!store_open_reader(folder, use, &store, err))
-			return false;
-		verb_warn("%s is in use: what is sent is not marked as sent, and is asked for "
-			  "again the next time",
-			folder);
-	}
-	session->store = is_ours ? store : NULL;
-	const bool is_done = send_unsent(session, store, err) && sender_flush(session->sender, err);
+	if (!open_spool(folder, use, &store, err))
+		return false;
+	session->store = store;
+	const bool is_done = send_unsent(session, store, err);
 	session->store = NULL;
 	if (is_done && session->has_problem)
 		*err = session->problem;
@@ -256,7 +314,7 @@ static void send_file(void *context, const struct source *source, struct profile
 		verb_warn("left out: %s is of the same process and time as another one (touch -d "
 			  "sets the time of a file)",
 			profile->name);
-		session->skipped_count++;
+		session->report.skipped_count++;
 		return;
 	}
 	if (!send_profile(session, 0, profile, 0, &snapshot, &why) && !skip(session, &why)) {
@@ -275,7 +333,7 @@ static bool send_files(struct send_session *session, const char *operand, struct
 	};
 	const bool is_read = source_series_read(&series, operand, err);
 
-	session->skipped_count += series.damaged_count;
+	session->report.skipped_count += series.damaged_count;
 	if (is_read && session->has_problem)
 		*err = session->problem;
 	return is_read && !session->has_problem;
@@ -288,13 +346,19 @@ static bool has_file(const char *folder, const char *name)
 	return access(path, F_OK) == 0;
 }
 
+static bool is_store(const char *folder, enum store_use *use)
+{
+	*use = has_file(folder, "captures.jsonl") ? STORE_CAPTURES : STORE_HISTORY;
+	return has_file(folder, "index.sqlite");
+}
+
 static bool send_operand(struct send_session *session, const char *operand, struct error *err)
 {
 	const struct source_options wanted = { .leaves_out_threads = true, .warn = verb_warn };
+	enum store_use use;
 
-	if (has_file(operand, "index.sqlite"))
-		return send_store(session, operand,
-			has_file(operand, "captures.jsonl") ? STORE_CAPTURES : STORE_HISTORY, err);
+	if (is_store(operand, &use))
+		return send_store(session, operand, use, err);
 	CLEANUP(source_close) struct source source = { 0 };
 	if (!source_open(operand, &wanted, &source, err))
 		return false;
@@ -331,12 +395,90 @@ static bool send_all(struct send_session *session, struct error *err)
 
 static void print_counts(const struct send_session *session)
 {
-	printf("%s: %zu snapshots sent", clickhouse_name(session->clickhouse), session->sent_count);
-	if (session->known_count != 0)
-		printf(", %zu were there", session->known_count);
-	if (session->skipped_count != 0)
-		printf(", %zu left out", session->skipped_count);
+	const struct send_report *const report = &session->report;
+
+	printf("%s: %zu snapshots sent", clickhouse_name(session->clickhouse), report->sent_count);
+	if (report->known_count != 0)
+		printf(", %zu were there", report->known_count);
+	if (report->skipped_count != 0)
+		printf(", %zu left out", report->skipped_count);
 	putchar('\n');
+	fflush(stdout);
+}
+
+/* Files of programs change while a session follows folders. */
+static void begin_symbols(struct send_session *session)
+{
+	CLEANUP(free_cleanup) char *cache_dir = report_session_cache_dir();
+
+	symbolizer_free(session->symbolizer);
+	session->symbolizer = symbolizer_new(&(struct symbolizer_options){
+		.cache_dir = session->options->no_cache ? NULL : cache_dir });
+}
+
+/* Whether there is anything to send; a folder that is being replaced has nothing. */
+static bool has_unsent(const struct send_session *session, const char *folder)
+{
+	CLEANUP(store_cleanup) struct store *store = NULL;
+	CLEANUP(fd_cleanup) int fd = -1;
+	struct snapshot stored;
+	struct error ignored = { 0 };
+	enum store_use use;
+
+	return is_store(folder, &use) && store_open_reader(folder, use, &store, &ignored) &&
+	       next_readable(session, store, 0, &stored, &fd, &ignored);
+}
+
+/* Between half of the time and all of it: thousands of hosts may have begun at the same time. */
+static void gather(const struct send_session *session)
+{
+	const int64_t half_ms = session->options->gather_ms / 2;
+
+	clock_sleep_us((half_ms + (int64_t)(hash_seed() % (uint64_t)(half_ms + 1))) * 1000);
+}
+
+/* What a folder has got since. */
+static bool send_new(
+	struct send_session *session, const char *folder, bool *is_first, struct error *err)
+{
+	enum store_use use;
+
+	if (!has_unsent(session, folder))
+		return true;
+	gather(session);
+	begin_symbols(session);
+	sender_recheck(session->sender);
+	if (!is_store(folder, &use))
+		return true;
+	const bool is_done = send_store(session, folder, use, err);
+	if (*is_first)
+		warn_of_modules(session);
+	*is_first = false;
+	send_report_write(&session->report, 0, NULL);
+	print_counts(session);
+	return is_done;
+}
+
+static bool follow(struct send_session *session, struct error *err)
+{
+	const struct send_options *const options = session->options;
+	bool is_first = true;
+	enum store_use use;
+
+	for (size_t i = 0; i < options->operand_count; i++)
+		if (!is_store(options->operands[i], &use)) {
+			error_set(err, ERROR_USAGE, "%s is not a folder of snapshots",
+				options->operands[i]);
+			return error_hint(err, "--follow is for folders of heapctl serve "
+					       "--history and heapctl watch");
+		}
+	send_report_begin(&session->report);
+	for (;;) {
+		for (size_t i = 0; i < options->operand_count; i++)
+			if (!send_new(session, options->operands[i], &is_first, err))
+				return false;
+		clock_sleep_us(FOLLOW_LOOK_MS * 1000);
+	}
 }
 
 static void session_deinit(struct send_session *session)
@@ -345,26 +487,31 @@ static void session_deinit(struct send_session *session)
 	clickhouse_close(session->clickhouse);
 	symbolizer_free(session->symbolizer);
 	u64_table_deinit(&session->files);
+	u64_table_deinit(&session->unreadable);
 }
 
 bool send_session_run(const struct send_options *options, struct error *err)
 {
-	CLEANUP(session_deinit) struct send_session session = { .options = options };
-	CLEANUP(free_cleanup) char *cache_dir = report_session_cache_dir();
+	CLEANUP(session_deinit)
+	struct send_session session = { .options = options, .report.fd = options->report_fd };
 
 	if (!fleet_store_open(&options->store, &session.clickhouse, err))
 		return false;
 	if (gethostname(session.host, sizeof session.host - 1) != 0)
 		session.host[0] = '\0';
-	session.sender = sender_new(session.clickhouse, &(struct sender_options){
-								.retry_ms = options->retry_ms,
-								.sent = note_sent,
-								.waits = warn_of_wait,
-								.context = &session,
-							});
+	session.sender = sender_new(session.clickhouse,
+		&(struct sender_options){
+			.retry_ms = options->follows ? INT64_MAX / 2 : options->retry_ms,
+			.max_wait_ms = options->follows ? FOLLOW_MAX_WAIT_MS : MAX_WAIT_MS,
+			.sent = note_sent,
+			.waits = warn_of_wait,
+			.context = &session,
+		});
 	u64_table_init(&session.files, hash_seed());
-	session.symbolizer = symbolizer_new(
-		&(struct symbolizer_options){ .cache_dir = options->no_cache ? NULL : cache_dir });
+	u64_table_init(&session.unreadable, hash_seed());
+	if (options->follows)
+		return follow(&session, err);
+	begin_symbols(&session);
 	const bool is_done = send_all(&session, err);
 	warn_of_modules(&session);
 	print_counts(&session);

@@ -5,12 +5,19 @@
 #include "cli/fleet_store.h"
 #include "fleet/identity.h"
 
+enum { SEND_LEFT_OUT = 64 };
+
 struct send_options {
 	struct fleet_store_options store;
 	struct fleet_identity identity; /* what options say */
 	const char *lib_prefixes;
 	bool no_cache;
 	int64_t retry_ms;
+	bool follows;	   /* folders of snapshots, until a signal or a failure ends it */
+	int64_t gather_ms; /* what comes within so long is one batch */
+	int report_fd;	   /* for heapctl serve (cli/send_report.h); -1: none */
+	int64_t left_out[SEND_LEFT_OUT]; /* snapshots that ended an earlier process */
+	size_t left_out_count;
 	char *const *operands;
 	size_t operand_count;
 };

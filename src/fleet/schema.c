@@ -142,14 +142,18 @@ void schema_print(const struct schema *schema, struct buffer *out)
 	}
 }
 
-static bool read_version(struct clickhouse *clickhouse, uint64_t *version, struct error *err)
+static bool read_version(
+	struct clickhouse *clickhouse, uint64_t *version, int64_t *made_s, struct error *err)
 {
 	CLEANUP(clickhouse_rows_cleanup) json_t *rows = NULL;
 
-	if (!clickhouse_select(
-		    clickhouse, "SELECT max(version) FROM heapctl_schema", "u", &rows, err))
+	if (!clickhouse_select(clickhouse,
+		    "SELECT max(version), toUInt32(min(applied)) FROM heapctl_schema", "uu", &rows,
+		    err))
 		return false;
-	*version = json_array_size(rows) == 1 ? clickhouse_unsigned(json_array_get(rows, 0), 0) : 0;
+	const bool has_row = json_array_size(rows) == 1;
+	*version = has_row ? clickhouse_unsigned(json_array_get(rows, 0), 0) : 0;
+	*made_s = has_row ? (int64_t)clickhouse_unsigned(json_array_get(rows, 0), 1) : 0;
 	return true;
 }
 
@@ -161,12 +165,15 @@ static bool refuse_later(struct clickhouse *clickhouse, uint64_t version, struct
 	return error_hint(err, "use the heapctl that made them");
 }
 
-bool schema_check(struct clickhouse *clickhouse, struct error *err)
+bool schema_check(struct clickhouse *clickhouse, int64_t *made_s, struct error *err)
 {
 	uint64_t version;
+	int64_t applied_s;
 
-	if (!read_version(clickhouse, &version, err))
+	if (!read_version(clickhouse, &version, &applied_s, err))
 		return false;
+	if (made_s != NULL)
+		*made_s = applied_s;
 	if (version > FLEET_SCHEMA_VERSION)
 		return refuse_later(clickhouse, version, err);
 	if (version == 0) {
@@ -181,9 +188,10 @@ bool schema_apply(struct clickhouse *clickhouse, const struct schema *schema, st
 {
 	struct error unread = { 0 };
 	uint64_t version = 0;
+	int64_t ignored;
 
 	/* Where there is no table yet, this fails. */
-	if (read_version(clickhouse, &version, &unread) && version > FLEET_SCHEMA_VERSION)
+	if (read_version(clickhouse, &version, &ignored, &unread) && version > FLEET_SCHEMA_VERSION)
 		return refuse_later(clickhouse, version, err);
 	for (size_t i = 0; i < schema->count; i++) {
 		const struct schema_statement *const statement = &schema->statements[i];

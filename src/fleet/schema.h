@@ -63,5 +63,8 @@ void schema_print(const struct schema *schema, struct buffer *out);
 MUST_CHECK bool schema_apply(
 	struct clickhouse *clickhouse, const struct schema *schema, struct error *err);
 
-/* Whether the tables are there and are ours. ERROR_NOT_FOUND, ERROR_UNSUPPORTED. */
-MUST_CHECK bool schema_check(struct clickhouse *clickhouse, struct error *err);
+/*
+ * Whether the tables are there and are ours. ERROR_NOT_FOUND, ERROR_UNSUPPORTED. Sets when they
+ * were made, in seconds since 1970; NULL: not asked for.
+ */
+MUST_CHECK bool schema_check(struct clickhouse *clickhouse, int64_t *made_s, struct error *err);

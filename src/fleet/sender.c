@@ -16,10 +16,11 @@
  * Fewer rows than the million in which ClickHouse divides an insert: a snapshot is whole or not
  * there. A single snapshot above that is sent as it is.
  */
-enum { BATCH_SNAPSHOTS = 64, BATCH_BYTES = 8 << 20, FIRST_WAIT_MS = 500, MAX_WAIT_MS = 60000 };
+enum { BATCH_SNAPSHOTS = 64, BATCH_BYTES = 8 << 20, FIRST_WAIT_MS = 500 };
 
 struct batch_item {
 	int64_t id;
+	char service[128];
 	int64_t pid, started_s, time_ms;
 	size_t row_count;
 	char *samples, *profile; /* lines */
@@ -31,12 +32,14 @@ struct batch_item {
 struct sender {
 	struct clickhouse *clickhouse;
 	struct sender_options options;
-	char service[128], host[256]; /* of the batch */
+	char host[256]; /* of the batch */
 	struct batch_item items[BATCH_SNAPSHOTS];
 	size_t count, bytes;
+	bool is_tried;		   /* the batch */
 	struct buffer stacks;	   /* lines of those that were not sent */
 	struct u64_table is_known; /* stacks that were sent, or will be with the batch */
 	bool is_checked;	   /* the tables are ours */
+	int64_t made_s;		   /* when they were made */
 	uint64_t jitter;
 };
 
@@ -52,6 +55,12 @@ struct sender *sender_new(struct clickhouse *clickhouse, const struct sender_opt
 	return sender;
 }
 
+static void forget_stacks(struct sender *sender)
+{
+	u64_table_deinit(&sender->is_known);
+	u64_table_init(&sender->is_known, hash_seed());
+}
+
 static void clear_batch(struct sender *sender)
 {
 	for (size_t i = 0; i < sender->count; i++) {
@@ -59,6 +68,7 @@ static void clear_batch(struct sender *sender)
 		free(sender->items[i].profile);
 	}
 	sender->count = sender->bytes = 0;
+	sender->is_tried = false;
 	buffer_clear(&sender->stacks);
 }
 
@@ -72,14 +82,30 @@ void sender_free(struct sender *sender)
 	free(sender);
 }
 
+/* Whether an earlier item is of the same service. */
+static bool is_service_again(const struct sender *sender, size_t at)
+{
+	for (size_t i = 0; i < at; i++)
+		if (strcmp(sender->items[i].service, sender->items[at].service) == 0)
+			return true;
+	return false;
+}
+
 /* A condition for all snapshots of the batch. */
 static void append_keys(struct buffer *out, const struct sender *sender)
 {
 	int64_t first_ms = INT64_MAX, last_ms = 0;
+	const char *comma = "";
 
-	buffer_append_string(out, " WHERE service = ");
-	clickhouse_append_quoted(out, sender->service);
-	buffer_append_string(out, " AND host = ");
+	buffer_append_string(out, " WHERE service IN (");
+	for (size_t i = 0; i < sender->count; i++) {
+		if (is_service_again(sender, i))
+			continue;
+		buffer_append_string(out, comma);
+		clickhouse_append_quoted(out, sender->items[i].service);
+		comma = ",";
+	}
+	buffer_append_string(out, ") AND host = ");
 	clickhouse_append_quoted(out, sender->host);
 	buffer_append_string(out, " AND (pid, toUInt32(started), snapshot) IN (");
 	for (size_t i = 0; i < sender->count; i++) {
@@ -92,7 +118,7 @@ static void append_keys(struct buffer *out, const struct sender *sender)
 	/* For the partitions and the order of the rows. */
 	buffer_printf(out,
 		") AND ts BETWEEN toDateTime(%" PRId64 ") AND toDateTime(%" PRId64 ")"
-		" GROUP BY pid, started, snapshot",
+		" GROUP BY service, pid, started, snapshot",
 		first_ms / 1000, last_ms / 1000);
 }
 
@@ -102,18 +128,20 @@ static bool ask(struct sender *sender, const char *table, const char *count, jso
 {
 	CLEANUP(buffer_deinit) struct buffer query = BUFFER_OR_EXIT;
 
-	buffer_printf(&query, "SELECT pid, toUInt32(started), snapshot, %s FROM %s", count, table);
+	buffer_printf(&query, "SELECT service, pid, toUInt32(started), snapshot, %s FROM %s", count,
+		table);
 	append_keys(&query, sender);
-	return clickhouse_select(sender->clickhouse, buffer_string(&query), "uuuu", rows, err);
+	return clickhouse_select(sender->clickhouse, buffer_string(&query), "suuuu", rows, err);
 }
 
 static struct batch_item *find_item(struct sender *sender, const json_t *row)
 {
 	for (size_t i = 0; i < sender->count; i++) {
 		struct batch_item *const item = &sender->items[i];
-		if ((uint64_t)item->pid == clickhouse_unsigned(row, 0) &&
-			(uint64_t)item->started_s == clickhouse_unsigned(row, 1) &&
-			(uint64_t)item->time_ms == clickhouse_unsigned(row, 2))
+		if (strcmp(item->service, clickhouse_text(row, 0)) == 0 &&
+			(uint64_t)item->pid == clickhouse_unsigned(row, 1) &&
+			(uint64_t)item->started_s == clickhouse_unsigned(row, 2) &&
+			(uint64_t)item->time_ms == clickhouse_unsigned(row, 3))
 			return item;
 	}
 	return NULL;
@@ -140,7 +168,7 @@ static bool find_sent(struct sender *sender, struct error *err)
 	{
 		struct batch_item *const item = find_item(sender, row);
 		if (item != NULL)
-			item->has_samples = clickhouse_unsigned(row, 3) >= item->row_count;
+			item->has_samples = clickhouse_unsigned(row, 4) >= item->row_count;
 	}
 	return true;
 }
@@ -159,18 +187,16 @@ static bool insert(
 
 #define KEY "service, version, host, pid, started, ts, snapshot, "
 
-static bool send_once(struct sender *sender, bool is_first, struct error *err)
+static bool send_once(struct sender *sender, struct error *err)
 {
 	CLEANUP(buffer_deinit) struct buffer samples = BUFFER_OR_EXIT;
 	CLEANUP(buffer_deinit) struct buffer profiles = BUFFER_OR_EXIT;
 
-	if (!sender->is_checked && !schema_check(sender->clickhouse, err))
-		return false;
-	sender->is_checked = true;
 	if (!find_sent(sender, err))
 		return false;
-	for (size_t i = 0; is_first && i < sender->count; i++)
+	for (size_t i = 0; !sender->is_tried && i < sender->count; i++)
 		sender->items[i].was_there = sender->items[i].has_profile;
+	sender->is_tried = true;
 	for (size_t i = 0; i < sender->count; i++) {
 		const struct batch_item *const item = &sender->items[i];
 		if (!item->has_profile && !item->has_samples)
@@ -207,21 +233,37 @@ static void wait_before_retry(struct sender *sender, int64_t wait_ms, const stru
 	clock_sleep_us(wait_ms * 1000);
 }
 
-static bool send_batch(struct sender *sender, struct error *err)
+/* The tables, before the first batch: whether they are ours, and those that know our stacks. */
+static bool check_tables(struct sender *sender, struct error *err)
 {
-	const int64_t end_ms = clock_monotonic_ms() + sender->options.retry_ms;
+	int64_t made_s = 0;
+
+	if (!schema_check(sender->clickhouse, &made_s, err))
+		return false;
+	sender->is_checked = true;
+	if (made_s != sender->made_s)
+		forget_stacks(sender);
+	sender->made_s = made_s;
+	return true;
+}
+
+/* Until it is done, fails for good, or has failed for too long. */
+static bool retry(struct sender *sender, bool (*attempt)(struct sender *sender, struct error *err),
+	struct error *err)
+{
+	const int64_t begin_ms = clock_monotonic_ms();
 	int64_t wait_ms = FIRST_WAIT_MS;
 
-	for (struct error problem = { 0 };
-		!send_once(sender, wait_ms == FIRST_WAIT_MS, &problem);) {
+	for (struct error problem = { 0 }; !attempt(sender, &problem);) {
 		const int64_t pause_ms = with_jitter(sender, wait_ms);
 		if (!clickhouse_is_temporary(&problem) ||
-			clock_monotonic_ms() + pause_ms > end_ms) {
+			clock_monotonic_ms() - begin_ms + pause_ms > sender->options.retry_ms) {
 			*err = problem;
 			return false;
 		}
 		wait_before_retry(sender, pause_ms, &problem);
-		wait_ms = wait_ms * 2 > MAX_WAIT_MS ? MAX_WAIT_MS : wait_ms * 2;
+		wait_ms = wait_ms * 2 > sender->options.max_wait_ms ? sender->options.max_wait_ms
+								    : wait_ms * 2;
 	}
 	return true;
 }
@@ -230,29 +272,27 @@ bool sender_flush(struct sender *sender, struct error *err)
 {
 	if (sender->count == 0)
 		return true;
-	const bool is_sent = send_batch(sender, err);
+	const bool is_sent = retry(sender, send_once, err);
 	for (size_t i = 0; is_sent && i < sender->count; i++)
 		sender->options.sent(
 			sender->options.context, sender->items[i].id, sender->items[i].was_there);
-	if (!is_sent) {
-		/* Stacks of the batch may not have arrived. */
-		u64_table_deinit(&sender->is_known);
-		u64_table_init(&sender->is_known, hash_seed());
-	}
+	/* Stacks of the batch may not have arrived. */
+	if (!is_sent)
+		forget_stacks(sender);
 	clear_batch(sender);
 	return is_sent;
 }
 
-static bool is_of_batch(const struct sender *sender, const struct fleet_snapshot *snapshot)
+void sender_recheck(struct sender *sender)
 {
-	return strcmp(sender->service, snapshot->identity.service) == 0 &&
-	       strcmp(sender->host, snapshot->identity.host) == 0;
+	sender->is_checked = false;
 }
 
 static bool is_in_batch(const struct sender *sender, const struct fleet_snapshot *snapshot)
 {
 	for (size_t i = 0; i < sender->count; i++)
-		if (sender->items[i].pid == snapshot->pid &&
+		if (strcmp(sender->items[i].service, snapshot->identity.service) == 0 &&
+			sender->items[i].pid == snapshot->pid &&
 			sender->items[i].started_s == snapshot->started_ms / 1000 &&
 			sender->items[i].time_ms == snapshot->time_ms)
 			return true;
@@ -282,6 +322,7 @@ static void add_item(struct sender *sender, int64_t id, const struct fleet_snaps
 		.time_ms = snapshot->time_ms,
 		.row_count = rows->count,
 	};
+	snprintf(item->service, sizeof item->service, "%s", snapshot->identity.service);
 	item->samples = line_of(&samples, &item->samples_size);
 	item->profile = line_of(&profile, &profile_size);
 	sender->bytes += item->samples_size;
@@ -298,11 +339,13 @@ bool sender_add(struct sender *sender, int64_t id, const struct fleet_snapshot *
 	const struct fleet_rows *rows, struct error *err)
 {
 	if (sender->count != 0 &&
-		(!is_of_batch(sender, snapshot) || is_in_batch(sender, snapshot) ||
-			sender->count == BATCH_SNAPSHOTS || sender->bytes > BATCH_BYTES) &&
+		(strcmp(sender->host, snapshot->identity.host) != 0 ||
+			is_in_batch(sender, snapshot) || sender->count == BATCH_SNAPSHOTS ||
+			sender->bytes > BATCH_BYTES) &&
 		!sender_flush(sender, err))
 		return false;
-	snprintf(sender->service, sizeof sender->service, "%s", snapshot->identity.service);
+	if (!sender->is_checked && !retry(sender, check_tables, err))
+		return false;
 	snprintf(sender->host, sizeof sender->host, "%s", snapshot->identity.host);
 	add_item(sender, id, snapshot, rows);
 	return true;

@@ -2,7 +2,7 @@
 /*
  * Sends snapshots to a fleet's database: at least once, and counted once.
  *
- * Snapshots are gathered into batches of one service and host. Before a batch is sent, and before
+ * Snapshots are gathered into batches of one host. Before a batch is sent, and before
  * it is sent again, the database is asked which of its snapshots are there: one whose row of
  * `profile` is there is done, one whose samples are there lacks only that row. Samples of a
  * snapshot are one insert, which ClickHouse does as a whole or not at all; and one host has one
@@ -16,7 +16,8 @@
 #include "fleet/rows.h"
 
 struct sender_options {
-	int64_t retry_ms; /* a batch is tried again for so long; 0: never */
+	int64_t retry_ms;    /* a batch is tried again for so long; 0: never */
+	int64_t max_wait_ms; /* between two attempts */
 	/* Called for each snapshot that is in the database for certain, in their order. */
 	void (*sent)(void *context, int64_t id, bool was_there);
 	/* Called before a wait; the reason is that of the last attempt. NULL: not called. */
@@ -37,6 +38,12 @@ DEFINE_CLEANUP(sender_cleanup, struct sender *, sender_free)
  */
 MUST_CHECK bool sender_add(struct sender *sender, int64_t id, const struct fleet_snapshot *snapshot,
 	const struct fleet_rows *rows, struct error *err);
+
+/*
+ * Asks again, before the next batch, whether the tables are ours, and sends all stacks again if
+ * they were made anew. Between batches.
+ */
+void sender_recheck(struct sender *sender);
 
 /* Sends the rest. */
 MUST_CHECK bool sender_flush(struct sender *sender, struct error *err);

@@ -116,6 +116,14 @@ class Sending(FleetCase):
         self.send(path, "--host", "b")
         self.assertEqual(self.database.rows("SELECT count() FROM profile"), [["2"]])
 
+    def test_the_snapshots_of_a_host_are_one_insert(self):
+        paths = [self.write(f"{name}.{pid}.0.i0.heap", {("main", name): 5}, program=f"/srv/{name}") for pid, name in ((1, "api"), (2, "web"), (3, "api"))]
+        self.send(*paths, "--host", "a")
+        self.assertEqual(self.database.rows("SELECT service, pid FROM profile ORDER BY pid"), [["api", 1], ["web", 2], ["api", 3]])
+        self.assertEqual(self.database.rows(f"SELECT max(max_block_number) FROM system.parts WHERE database = '{self.database.name}' AND table = 'sample'"),
+                         [["1"]])
+        self.assertIn("3 were there", self.send(*paths, "--host", "a")[0])
+
     def test_a_lost_acknowledgement_counts_once(self):
         path = self.write("api.100.0.i0.heap", {("main", "serve"): 10, ("main", "log"): 3})
         for table in ("stack", "sample", "profile"):
@@ -484,13 +492,15 @@ class Hostile(Case):
         self.assertLess(time.monotonic() - begin, 30)
 
     def test_answers_that_are_not_clickhouses(self):
-        def rows(*values, columns=1):
+        def rows(*values):
             return json.dumps({"meta": [], "data": values, "rows": len(values)}).encode()
+        # The first question is for the version of the tables, and when they were made.
         for text, part in ((b"", "not ClickHouse's"), (b"<html>log in</html>", "not ClickHouse's"), (b"[" * 100000, "not ClickHouse's"),
-                           (rows(["-1"]), "other columns"), (rows(["1", "2"]), "other columns"), (rows("1"), "other columns"),
-                           (rows([1.5]), "other columns"), (rows([str(2 ** 64)]), "other columns"), (rows(["1"]).replace(b'"rows": 1', b'"rows": 2'), "other columns"),
-                           (rows(["1"])[:-4], "not ClickHouse's"), (b'{"data":[[' + b"1," * (5 << 20) + b"1]]}", "too many values"),
-                           (rows(["9"]), "tables of version 9"), (rows(["0"]), "no tables of heapctl"),
+                           (rows(["-1", "1"]), "other columns"), (rows(["1"]), "other columns"), (rows("1"), "other columns"),
+                           (rows([1.5, "1"]), "other columns"), (rows([str(2 ** 64), "1"]), "other columns"),
+                           (rows(["1", "1"]).replace(b'"rows": 1', b'"rows": 2'), "other columns"),
+                           (rows(["1", "1"])[:-4], "not ClickHouse's"), (b'{"data":[[' + b"1," * (5 << 20) + b"1]]}", "too many values"),
+                           (rows(["9", "1"]), "tables of version 9"), (rows(["0", "0"]), "no tables of heapctl"),
                            (b'{"meta":[],"data":[["1"],\nCode: 241, e.displayText() = DB::Exception: Memory limit \x1b[31m exceeded, e.what()', r"Memory limit \\x1b")):
             with self.subTest(text=text[:60]):
                 self.refused(lambda handler, text=text: self.body(handler, 200, text), part)
@@ -499,7 +509,7 @@ class Hostile(Case):
         def answer(handler):
             handler.rfile.read(int(handler.headers["Content-Length"]))
             is_insert = "INSERT" in handler.path
-            self.body(handler, 200, b"Ok, really." if is_insert else b'{"data": [["1"]], "rows": 1}' if not answer.asked else b'{"data": [], "rows": 0}')
+            self.body(handler, 200, b"Ok, really." if is_insert else b'{"data": [["1", "1"]], "rows": 1}' if not answer.asked else b'{"data": [], "rows": 0}')
             answer.asked = True
         answer.asked = False
         self.refused(answer, "answered 200: Ok, really")
