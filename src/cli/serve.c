@@ -1,16 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heapctl serve: the gateway. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/units.h"
+#include "base/xalloc.h"
 #include "cli/option.h"
 #include "cli/serve_log.h"
 #include "cli/verb.h"
 #include "client/agent_client.h"
+#include "fleet/destination_url.h"
+#include "fleet/identity.h"
 #include "gateway/listener.h"
 #include "gateway/serve.h"
 
-enum { OPTION_LISTEN = 1, OPTION_EVERY, OPTION_KEEP, OPTION_BYTES, OPTION_FREE };
+enum {
+	OPTION_LISTEN = 1,
+	OPTION_EVERY,
+	OPTION_KEEP,
+	OPTION_BYTES,
+	OPTION_FREE,
+	OPTION_SEND_TEXT,
+	OPTION_IDENTITY,
+};
+
+/* What heapctl send gets as well. */
+enum { SEND_WORDS_MAX = 2 * (IDENTITY_LABELS + 8) };
 
 static const struct verb_option options[] = {
 	{ OPTION_LISTEN, "listen", 0, "ADDR",
@@ -39,11 +54,31 @@ static const struct verb_option options[] = {
 	{ OPTION_FREE, "history-free", 0, "SIZE",
 		.help = "minimum free disk space: the oldest profiles are deleted first, the last "
 			"of each target never [512MiB]" },
+	{ 0, "send", 0, "URL",
+		.help = "send the history to the database of a fleet, as heapctl send does: "
+			"clickhouse://[USER@]HOST[:8123]/DATABASE, or clickhouses:// with TLS "
+			"(docs/fleet.md)",
+		OPTION_TEXT(struct serve_options, send_url) },
+	{ OPTION_SEND_TEXT, "password-file", 0, "FILE",
+		.help = "of --send: the first line of this file is the user's password",
+		.complete = "@file" },
+	{ OPTION_IDENTITY, "service", 0, "NAME",
+		.help = "of --send: the service of all targets [what each one says]" },
+	{ OPTION_IDENTITY, "version", 0, "TEXT", .help = "of --send: its version" },
+	{ OPTION_IDENTITY, "host", 0, "NAME", .help = "of --send: the host [this one]" },
+	{ OPTION_IDENTITY, "label", 0, "NAME=VALUE",
+		.help = "of --send: a label to select by; may be repeated" },
 	{ 0, "watch-file", 0, "FILE",
 		.help = "capture profiles by the rules in this file (docs/watch-file.md), as "
 			"heapctl watch does; read again on SIGHUP",
 		.complete = "@file", OPTION_TEXT(struct serve_options, watch_file) },
 	{ 0 },
+};
+
+struct send_words {
+	const char *texts[SEND_WORDS_MAX + 1];
+	size_t count;
+	struct fleet_identity identity;
 };
 
 static bool take_history(struct serve_options *serve, int id, const char *text, struct error *err)
@@ -58,9 +93,28 @@ static bool take_history(struct serve_options *serve, int id, const char *text, 
 	       (*time_ms >= 1000 || error_set(err, ERROR_USAGE, "it is at least 1s"));
 }
 
+/* For heapctl send; checked here, where the user sees it. */
+static bool take_sending(
+	struct send_words *words, const struct option_parser *parser, struct error *err)
+{
+	const char *const name = parser->option->name;
+
+	if (words->count + 2 >= SEND_WORDS_MAX)
+		return error_set(err, ERROR_USAGE, "too often");
+	if (parser->option->id == OPTION_IDENTITY &&
+		!(strcmp(name, "label") == 0
+				? identity_set_label(&words->identity, parser->value, err)
+				: identity_set(&words->identity, name, parser->value, err)))
+		return false;
+	/* With its dashes, as one word: no value is taken for an option. */
+	words->texts[words->count++] = xasprintf("--%s=%s", name, parser->value);
+	return true;
+}
+
 static int run(const struct verb *verb, int argc, char **argv)
 {
 	const char *addresses[LISTENERS_MAX];
+	struct send_words words = { 0 };
 	struct serve_options serve = { .addresses = addresses,
 		.log = serve_log,
 		.history_every_ms = 15 * 60 * 1000,
@@ -90,10 +144,22 @@ static int run(const struct verb *verb, int argc, char **argv)
 			if (!take_history(&serve, id, parser.value, &err))
 				return option_refuse_error(&parser, &err);
 			break;
+		case OPTION_SEND_TEXT:
+		case OPTION_IDENTITY:
+			if (!take_sending(&words, &parser, &err))
+				return option_refuse_error(&parser, &err);
+			break;
 		default:
 			return parser.exit_code;
 		}
 	}
+	if (serve.send_url != NULL && serve.history_folder == NULL)
+		return verb_usage(verb, "--send sends the history: --history FOLDER");
+	if (serve.send_url == NULL && words.count != 0)
+		return verb_usage(verb, "%s goes with --send", words.texts[0]);
+	if (serve.send_url != NULL && !destination_url_check(serve.send_url, &err))
+		return verb_fail(&err);
+	serve.send_arguments = words.texts;
 	if (has_history_limits && serve.history_folder == NULL)
 		return verb_usage(verb, "say where the history goes: --history FOLDER");
 	for (size_t i = 0; i < parser.operand_count; i++) {
@@ -123,6 +189,9 @@ const struct verb verb_serve = {
 		       "days; /api/v1/timeline lists the snapshots, /api/v1/snapshot renders one "
 		       "or compares two, /api/v1/trend shows what grew, also for targets that "
 		       "have ended.\n\n"
+		       "With --send, a process of its own sends the history to the database of a "
+		       "fleet, and goes on when the database was down; /api/v1/sending shows "
+		       "its state.\n\n"
 		       "With --watch-file, it captures profiles of targets by rules; each "
 		       "section of the file is a heapctl watch: [NAME], or a pattern such as "
 		       "[api-*], then lines such as `when = rss>2GiB`, `keep = "

@@ -36,6 +36,7 @@ struct gateway_counters {
 	int64_t active; /* requests being answered and snapshots being kept now */
 };
 
+struct send_supervisor;
 struct store;
 struct watch_manager;
 
@@ -47,6 +48,7 @@ struct gateway {
 	struct worker_pool workers;
 	struct store *store;		     /* NULL: no history is kept */
 	struct watch_manager *watch_manager; /* NULL: nothing is watched */
+	struct send_supervisor *sender;	     /* NULL: nothing is sent */
 	struct gateway_counters counters;
 	const char *token; /* NULL when none is needed */
 	int64_t started_ms;

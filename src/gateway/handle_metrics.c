@@ -14,6 +14,7 @@
 #include "client/agent_client.h"
 #include "gateway/handlers.h"
 #include "gateway/gateway.h"
+#include "gateway/send_supervisor.h"
 #include "gateway/watch_manager.h"
 
 /*
@@ -390,6 +391,33 @@ static void put_gateway(struct exposition *out, struct gateway *gateway, size_t 
 	exposition_sample(out, "", (double)kept);
 }
 
+static void put_sending(struct exposition *out, struct gateway *gateway)
+{
+	struct send_state state;
+
+	if (gateway->sender == NULL)
+		return;
+	send_supervisor_read(gateway->sender, &state);
+	exposition_family(out, "heapctl_sending_up", EXPOSITION_GAUGE,
+		"0 when the last attempt to send snapshots failed; it is repeated.");
+	exposition_sample(out, "", state.problem.kind == ERROR_NONE);
+	exposition_family(out, "heapctl_sending_snapshots", EXPOSITION_COUNTER,
+		"Snapshots sent; those that the database had already; those that cannot be read.");
+	exposition_sample(out, "result=\"sent\"", (double)state.sent);
+	exposition_sample(out, "result=\"known\"", (double)state.known);
+	exposition_sample(out, "result=\"left_out\"", (double)state.left_out);
+	exposition_family(out, "heapctl_sending_restarts", EXPOSITION_COUNTER,
+		"How often the process that sends was started again.");
+	exposition_sample(out, "", (double)state.restarts);
+	exposition_family(out, "heapctl_sending_unsent", EXPOSITION_GAUGE,
+		"Snapshots of the history that were not sent yet.");
+	exposition_sample(out, "", (double)state.unsent);
+	exposition_family(out, "heapctl_sending_oldest_unsent_timestamp_seconds", EXPOSITION_GAUGE,
+		"When the oldest of them was taken, in seconds since 1970.");
+	if (state.oldest_unsent_ms != 0)
+		exposition_sample(out, "", (double)state.oldest_unsent_ms / 1e3);
+}
+
 static void put_targets(
 	struct exposition *out, const struct backend_list *list, const char *collect_what)
 {
@@ -554,8 +582,10 @@ bool metrics(struct gateway *gateway, const struct request *request, struct repl
 	exposition_sample(&out, "version=\"" HEAPCTL_VERSION "\"", 1);
 	put_targets(&out, &list, request_text(request, "collect"));
 	put_watches(gateway, request->target_name == NULL ? NULL : list.items[0]->name, &out);
-	if (request->target_name == NULL)
+	if (request->target_name == NULL) {
+		put_sending(&out, gateway);
 		put_gateway(&out, gateway, list.count);
+	}
 	exposition_end(&out);
 	reply_buffer(reply, 200, exposition_media_type(&out), &body);
 	return true;

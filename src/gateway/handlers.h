@@ -52,6 +52,9 @@ const char *trend_media_type(const char *format);
 /* What the kernel says of a target. */
 handler api_kernel;
 
+/* What serve --send does. */
+handler api_sending;
+
 /* What serve --watch-file does. */
 handler api_watch, api_watches, api_captures, api_capture;
 

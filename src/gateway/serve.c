@@ -20,6 +20,7 @@
 #include "gateway/handlers.h"
 #include "gateway/listener.h"
 #include "gateway/http_server.h"
+#include "gateway/send_supervisor.h"
 #include "gateway/watch_manager.h"
 
 #define DEFAULT_ADDRESS "127.0.0.1:7070"
@@ -30,6 +31,8 @@ enum {
 	RENDER_CACHE_BYTES = 128 * 1024 * 1024,
 	PROFILE_BYTES = 256 * 1024 * 1024,
 	PEM_BYTES = 1024 * 1024,
+	/* What comes within this time is sent together. */
+	GATHER_MAX_MS = 30 * 1000,
 	/* How long running requests and snapshots may take when the gateway stops. */
 	STOP_TIMEOUT_MS = 3000,
 };
@@ -306,6 +309,18 @@ static void await_idle(const struct gateway *gateway)
 		usleep(20 * 1000);
 }
 
+static struct send_settings send_settings_of(const struct serve_options *options)
+{
+	const int64_t gather_ms = options->history_every_ms / 10;
+
+	return (struct send_settings){
+		.url = options->send_url,
+		.arguments = options->send_arguments,
+		.folder = options->history_folder,
+		.gather_ms = gather_ms < GATHER_MAX_MS ? gather_ms : GATHER_MAX_MS,
+	};
+}
+
 static bool run(const struct serve_options *options, struct serving *serving, struct error *err)
 {
 	int stop[2], cancel[2];
@@ -331,6 +346,7 @@ static bool run(const struct serve_options *options, struct serving *serving, st
 	CLEANUP(fd_cleanup) int signals = signalfd(-1, &set, SFD_CLOEXEC);
 	CLEANUP(fd_cleanup) int process = -1;
 	struct interval_recorder *recorder = NULL;
+	const struct send_settings sending = send_settings_of(options);
 	serving->gateway.stop_fd = stop_reader;
 	serving->gateway.backends.cancel_fd = cancel_reader;
 	serving->gateway.workers.cancel_fd = cancel_reader;
@@ -340,7 +356,9 @@ static bool run(const struct serve_options *options, struct serving *serving, st
 			  interval_recorder_start(
 				  &serving->gateway, options->history_every_ms, &recorder, err)) &&
 		  (serving->gateway.watch_manager == NULL ||
-			  watch_manager_start(serving->gateway.watch_manager, err));
+			  watch_manager_start(serving->gateway.watch_manager, err)) &&
+		  (sending.url == NULL || send_supervisor_start(&serving->gateway, &sending,
+						  &serving->gateway.sender, err));
 	if (ok) {
 		announce(options, serving);
 		log_missing_targets(options, serving);
@@ -353,6 +371,7 @@ static bool run(const struct serve_options *options, struct serving *serving, st
 	close(TAKE_FD(cancel_writer));
 	for (size_t i = 0; i < serving->server_count; i++)
 		http_server_stop(serving->servers[i]);
+	send_supervisor_join(TAKE(serving->gateway.sender));
 	interval_recorder_join(recorder);
 	watch_manager_close(TAKE(serving->gateway.watch_manager));
 	return ok;

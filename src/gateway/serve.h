@@ -18,6 +18,10 @@ struct serve_options {
 	const char *certificate_file, *key_file; /* PEM; both or neither */
 	const char *const *targets;		 /* none: every target that can be seen */
 	size_t target_count;
+	/* A fleet's database (docs/fleet.md); NULL: nothing is sent. More arguments of heapctl
+	   send; end with NULL. Needs a history. */
+	const char *send_url;
+	const char *const *send_arguments;
 	int64_t until_exit;	    /* end with the process of this pid; 0 for none */
 	const char *history_folder; /* NULL: keep no history */
 	int64_t history_every_ms, history_keep_ms;

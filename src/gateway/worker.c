@@ -5,13 +5,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,16 +17,9 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/xalloc.h"
-
-extern char **environ;
+#include "gateway/own_process.h"
 
 enum { MESSAGE_BYTES = 400 };
-
-static bool open_pidfd(pid_t pid, int *fd, struct error *err)
-{
-	*fd = (int)syscall(SYS_pidfd_open, pid, 0);
-	return *fd >= 0 || error_system(err, errno, "watching the worker");
-}
 
 /* True once it has ended; false when it takes too long or is cancelled. */
 static bool await_end(int fd, int cancel_fd)
@@ -52,7 +43,7 @@ static bool await(pid_t pid, int cancel_fd, int *status, struct error *err)
 {
 	CLEANUP(fd_cleanup) int fd = -1;
 
-	const bool is_watched = open_pidfd(pid, &fd, err);
+	const bool is_watched = own_process_open("the worker", pid, &fd, err);
 	const bool in_time = is_watched && await_end(fd, cancel_fd);
 	if (!in_time)
 		kill(pid, SIGKILL);
@@ -115,78 +106,22 @@ static bool explain(int status, int messages, struct error *err)
 		message[0] == '\0' ? "the profile could not be rendered" : message);
 }
 
-/* The worker's descriptors: 0, 1, 2 and the inputs from 3 on; no others. */
+/* The worker's descriptors: 0, 1, 2 and the inputs from 3 on. */
 struct descriptors {
 	int fds[WORKER_FIRST_FD + WORKER_INPUTS_MAX];
 	size_t count;
 };
 
-/* The first number above all descriptors and their copies. */
-static int first_unused_fd(const struct descriptors *descriptors)
-{
-	int free_fd = (int)descriptors->count;
-
-	for (size_t i = 0; i < descriptors->count; i++) {
-		if (descriptors->fds[i] >= free_fd)
-			free_fd = descriptors->fds[i] + 1;
-	}
-	return free_fd;
-}
-
-static int add_descriptors(
-	posix_spawn_file_actions_t *actions, const struct descriptors *descriptors)
-{
-	const int parked = first_unused_fd(descriptors);
-	int failure = 0;
-
-	/* First to unused numbers, so that none is overwritten before it is copied. */
-	for (size_t i = 0; i < descriptors->count && failure == 0; i++)
-		failure = posix_spawn_file_actions_adddup2(
-			actions, descriptors->fds[i], parked + (int)i);
-	for (size_t i = 0; i < descriptors->count && failure == 0; i++)
-		failure = posix_spawn_file_actions_adddup2(actions, parked + (int)i, (int)i);
-	return failure != 0
-		       ? failure
-		       : posix_spawn_file_actions_addclosefrom_np(actions, (int)descriptors->count);
-}
-
-static int set_signals(posix_spawnattr_t *attributes)
-{
-	sigset_t none, all;
-
-	sigemptyset(&none);
-	sigfillset(&all);
-	const int failure = posix_spawnattr_setsigmask(attributes, &none);
-	if (failure != 0)
-		return failure;
-	posix_spawnattr_setsigdefault(attributes, &all);
-	return posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-}
-
 static bool spawn(const struct worker_job *job, const struct descriptors *descriptors, pid_t *pid,
 	struct error *err)
 {
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attributes;
 	char *arguments[WORKER_ARGUMENTS_MAX + 3] = { (char *)(uintptr_t) "heapctl",
 		(char *)(uintptr_t) "render-worker" };
 
 	for (size_t i = 0; i < WORKER_ARGUMENTS_MAX && job->arguments[i] != NULL; i++)
 		arguments[i + 2] = (char *)(uintptr_t)job->arguments[i];
-	posix_spawn_file_actions_init(&actions);
-	posix_spawnattr_init(&attributes);
-	int failure = add_descriptors(&actions, descriptors);
-	if (failure == 0)
-		failure = set_signals(&attributes);
-	if (failure == 0)
-		failure = posix_spawn(
-			pid, "/proc/self/exe", &actions, &attributes, arguments, environ);
-	posix_spawnattr_destroy(&attributes);
-	posix_spawn_file_actions_destroy(&actions);
-	/* Its own are valid: one of the numbers that they are copied to is beyond the limit. */
-	if (failure == EBADF)
-		failure = EMFILE;
-	return failure == 0 || error_system(err, failure, "starting a worker");
+	return own_process_start(
+		"a worker", arguments, descriptors->fds, descriptors->count, pid, err);
 }
 
 static bool open_input(const struct worker_job *job, int *fd, struct error *err)

@@ -58,9 +58,10 @@ NOT_RUN = {
                      "heapctl fleet schema --store clickhouse://heap@db/heap --password-file db.password --apply --keep 90days",
                      "heapctl send redis-server --to clickhouse://heap@db/heap --password-file db.password --version 7.2",
                      "heapctl send redis-server --to clickhouse://heap@db/heap --password-file db.password",
-                     "heapctl send /var/lib/heapctl/history --to clickhouse://heap@db/heap --password-file db.password",
+                     "heapctl serve --history /var/lib/heapctl/history --send clickhouse://heap@db/heap --password-file db.password --label zone=b",
+                     "heapctl send /var/lib/heaps --follow --to clickhouse://heap@db/heap --password-file db.password",
                      "heapctl send /var/lib/heapctl/history --to clickhouses://heap@db/heap --password-file db.password"),
-                    "needs a ClickHouse: test_fleet.py"),
+                    "needs a ClickHouse: test_fleet.py, test_fleet_serve.py"),
     "heapctl runs redis-server --save 1763716881123 -o run.heap": "a run's id is the moment of its start: test_cli_control.py",
 }
 

@@ -136,7 +136,7 @@ class Bodies(GatewayCase):
         wait_until(lambda: "sleep" in os.readlink(f"/proc/{self.attached.pid}/exe"), "the program")
         self.heapctl("attach", self.attached.pid)
         self.start_gateway("--history", os.path.join(self.folder, "history"), "--history-every", "1s", "--watch-file", rules,
-                           self.server.pid, dead, self.without_jemalloc.pid, self.attached.pid)
+                           "--send", f"clickhouse://127.0.0.1:{free_port()}/heap", self.server.pid, dead, self.without_jemalloc.pid, self.attached.pid)
         self.document = self.get("/openapi.json").json
         self.schemas = Schemas(self.document["components"]["schemas"])
         self.asked = set()
@@ -160,8 +160,9 @@ class Bodies(GatewayCase):
     def test_bodies_are_as_they_are_described(self):
         wait_until(lambda: len(self.get("/api/v1/timeline").json.get("snapshots", [])) >= 4, "snapshots")
         wait_until(lambda: self.get("/api/v1/captures").json.get("captures"), "a capture")
+        wait_until(lambda: self.get("/api/v1/sending").json["problem"], "a database that does not answer")
         for path in ("/openapi.json", "/targets", "/api/v1/targets", "/api/v1/history", "/api/v1/archive", "/api/v1/timeline",
-                     "/watch", "/api/v1/watches", "/api/v1/captures", "/api/v1/classes", "/api/v1/kernel?part=maps", "/metrics",
+                     "/watch", "/api/v1/watches", "/api/v1/sending", "/api/v1/captures", "/api/v1/classes", "/api/v1/kernel?part=maps", "/metrics",
                      "/v1/runs", "/v1/stats", "/v1/stats?format=text", "/v1/profile", "/v1/mallctl/prof.active", "/memory-profiler/state",
                      "/memory-profiler/statistics", "/mtev/memory.json", "/mtev/heap_profile", "/mtev/heap_profile?active=true",
                      "/mtev/heap_profile?trigger_dump=true", "/pprof/heap", "/pprof/symbol", "/pprof/cmdline", "/debug/pprof/",
