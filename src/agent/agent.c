@@ -234,7 +234,7 @@ static void install_for_children(const struct agent_options *options)
 {
 	struct error err;
 
-	if (!options->with_socket || on_demand_install(begin_on_demand, options->preloaded, &err))
+	if (!options->with_socket || on_demand_install(begin_on_demand, &err))
 		return;
 	log_error(&options->log, LOG_WARNING, "children get a thread at once", &err);
 	agent_state.children = SETTINGS_CHILDREN_THREAD;
@@ -260,8 +260,7 @@ static bool start(const struct agent_options *options, struct error *err)
 	prepare_stacks();
 	activate_at_start();
 	agent_state.children = choose_children(options);
-	if (options->mode == AGENT_ON_DEMAND &&
-		!on_demand_install(begin_on_demand, options->preloaded, err))
+	if (options->mode == AGENT_ON_DEMAND && !on_demand_install(begin_on_demand, err))
 		return false;
 	if (agent_state.children == SETTINGS_CHILDREN_ON_DEMAND && options->mode == AGENT_THREAD)
 		install_for_children(options);

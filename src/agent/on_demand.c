@@ -204,17 +204,23 @@ static unsigned count_filters(void)
 
 /*
  * A mapping whose name in /proc/PID/maps says that the process, and each child of it, has the
- * handler, and with how many filters it began.
+ * handler, and with how many filters it began. Without it a client cannot tell our handler from one
+ * of the program, of a language's runtime, or of an emulator that passes signals on.
  */
-static void show_mark(void)
+static void *mark;
+
+static bool show_mark(struct error *err)
 {
 	char name[64];
 
 	snprintf(name, sizeof name, "heapctl.filters.%u", filters_at_start);
 	CLEANUP(fd_cleanup) const int fd = memfd_create(name, MFD_CLOEXEC);
-	if (fd >= 0 && mmap(NULL, 1, PROT_READ, MAP_PRIVATE, fd, 0) == MAP_FAILED) {
-		/* Then no client wakes a process with filters, or with the agent linked in. */
-	}
+	void *const page = fd < 0 ? MAP_FAILED : mmap(NULL, 1, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (page == MAP_FAILED)
+		return error_system(
+			err, errno, "mapping %s, which shows clients the handler", name);
+	mark = page;
+	return true;
 }
 
 #if defined(__x86_64__)
@@ -367,9 +373,8 @@ static void block_for_handler(sigset_t *mask)
 		sigdelset(mask, faults[i]);
 }
 
-bool on_demand_install(void (*begin_function)(void), bool is_seen_as_library, struct error *err)
+bool on_demand_install(void (*begin_function)(void), struct error *err)
 {
-	static bool has_mark;
 	struct sigaction action = { .sa_sigaction = handle_signal,
 		.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK };
 	struct sigaction before;
@@ -388,21 +393,21 @@ bool on_demand_install(void (*begin_function)(void), bool is_seen_as_library, st
 	}
 	begin_agent = begin_function;
 	filters_at_start = count_filters();
-	if (!has_mark && (filters_at_start > 0 || !is_seen_as_library)) {
-		show_mark();
-		has_mark = true;
-	}
 	block_for_handler(&action.sa_mask);
 	if (sigaction(on_demand_signal(), &action, NULL) != 0)
 		return error_system(
 			err, errno, "installing the handler of signal %d", on_demand_signal());
-	return true;
+	/* A client that sees it sends the signal. */
+	return mark != NULL || show_mark(err);
 }
 
 void on_demand_remove(void)
 {
 	struct sigaction now;
 
+	if (mark != NULL)
+		munmap(mark, 1);
+	mark = NULL;
 	if (sigaction(on_demand_signal(), NULL, &now) == 0 && now.sa_sigaction == handle_signal)
 		signal(on_demand_signal(), SIG_DFL);
 }

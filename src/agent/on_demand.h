@@ -81,9 +81,8 @@ int on_demand_signal(void);
 bool on_demand_is_possible(void);
 
 /*
- * `begin` starts the thread, from the signal handler. `is_seen_as_library`: the process has mapped
- * libheapctl.so, by which clients recognise it; else it gets a mark. ERROR_STATE when the program
- * uses the signal; ERROR_UNSUPPORTED on this machine.
+ * `begin` starts the thread, from the signal handler, which a mapping shows to clients. ERROR_STATE
+ * when the program uses the signal; ERROR_UNSUPPORTED on this machine; ERROR_SYSTEM.
  */
-MUST_CHECK bool on_demand_install(void (*begin)(void), bool is_seen_as_library, struct error *err);
+MUST_CHECK bool on_demand_install(void (*begin)(void), struct error *err);
 void on_demand_remove(void);

@@ -76,7 +76,7 @@ struct process_modules {
 	char jemalloc[1024];	    /* libjemalloc.so.2 and the like */
 	char other_allocator[1024]; /* libtcmalloc, libmimalloc, ... */
 	char sanitizer[1024];
-	bool has_agent_mark;  /* of an agent on demand, where it matters: see docs/protocol.md */
+	bool has_agent_mark;  /* its agent can start on demand: see docs/protocol.md */
 	int filters_at_start; /* of seccomp, from that mark */
 	bool has_libgcc;
 	bool has_jit;	  /* writable and executable, or anonymous and executable, memory */

@@ -68,8 +68,7 @@ enum wake_state wake_read_state(const struct process *process)
 	int filters = 0;
 
 	/* Not from its environment, which Redis, for one, overwrites with its title. */
-	if (!process_read_modules(process->pid, &modules, &ignored) ||
-		(modules.agent[0] == '\0' && !modules.has_agent_mark) ||
+	if (!process_read_modules(process->pid, &modules, &ignored) || !modules.has_agent_mark ||
 		!handles_signal(process->pid, &filters))
 		return WAKE_NO_AGENT;
 	if (filters < 0 || filters > modules.filters_at_start)

@@ -9,6 +9,7 @@ import shutil
 import signal
 import stat
 import subprocess
+import sys
 import unittest
 
 from processes import (AGENT, HEAPCTL, LANDLOCK_MAKE_SOCK, LANDLOCK_READ_DIR, PRELOAD, Case, agent_thread, handles_waking, jemalloc_path, landlock, need,
@@ -336,6 +337,21 @@ class Doctor(Case):
                 self.assert_listed(pid, problem)
                 self.assertIn(problem, self.heapctl("status", pid, code=1)[1])
                 self.assertIn("agent-without-signal", self.examine(pid, ok=False))
+
+    def test_a_handler_that_is_not_the_agents_gets_no_signal(self):
+        """As one of a language's runtime: the library is mapped, and there is no agent that could be started."""
+        for env in ({"LD_PRELOAD": AGENT, "HEAPCTL_DISABLE": "1"}, {"LD_PRELOAD": PRELOAD, "HEAPCTL_EXE": "other"}):
+            with self.subTest(env=env):
+                log, ready = os.path.join(self.folder, "signals"), os.path.join(self.folder, "ready")
+                pid = self.start(sys.executable, "-c", f"""if 1:
+                    import signal, time
+                    signal.signal(signal.SIGRTMAX - 3, lambda *_: open({log!r}, "w").close())
+                    open({ready!r}, "w").close()
+                    while True: time.sleep(60)""", env=env, wait_for=lambda: os.path.exists(ready)).pid
+                os.unlink(ready)
+                for verb in (["ps"], ["status", pid], ["doctor", pid]):
+                    self.heapctl(*verb, code=None)
+                self.assertFalse(os.path.exists(log))
 
     def test_a_program_that_was_started_in_a_sandbox_of_files(self):
         """Landlock is not visible from outside; owner and mode of the folder permit a socket, and there is none."""
