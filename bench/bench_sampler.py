@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """heapctl's own sampler: a pair of malloc and free on four allocators, and the requests of real servers, beside the same without it.
 
-BENCH_PARTS (default: memory stall pairs servers rivals) and BENCH_SERVERS (default: Redis PostgreSQL nginx MariaDB) select;
+BENCH_PARTS (default: memory stall pairs instructions servers rivals) and BENCH_SERVERS (default: Redis PostgreSQL nginx MariaDB) select;
 BENCH_ROUNDS (default 12): how often each server starts; BENCH_LOAD (default 1): its load, as a factor.
 """
 import json
 import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -24,7 +25,7 @@ LIBRARIES = pathlib.Path("/usr/lib/x86_64-linux-gnu")
 ALLOCATORS = {"glibc": None, "mimalloc": "libmimalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4", "jemalloc": "libjemalloc.so.2"}
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "12"))
 LOAD = float(os.environ.get("BENCH_LOAD", "1"))
-PARTS = os.environ.get("BENCH_PARTS", "memory stall pairs servers rivals").split()
+PARTS = os.environ.get("BENCH_PARTS", "memory stall pairs instructions servers rivals").split()
 # How much load takes about a second of processor time.
 BATCHES = {"Redis": 1500, "PostgreSQL": 2500, "nginx": 8000, "MariaDB": 2500}
 CHOSEN = os.environ.get("BENCH_SERVERS", " ".join(BATCHES)).split()
@@ -174,6 +175,51 @@ def servers():
             print_ratios(name, compare(kind, folder, variants, BATCHES[name]))
 
 
+def counted(kind, folder, batches, settings):
+    """Instructions of the server's processes in user mode, from their start to their end, with the load."""
+    class Counted(kind):
+        def command(self):
+            return ["valgrind", "--tool=callgrind", "--trace-children=yes", f"--callgrind-out-file={self.outputs}/%p", *super().command()]
+
+    server = Counted(folder)
+    server.outputs = os.path.join(folder, "instructions")
+    os.mkdir(server.outputs)
+    # The server may run as another user.
+    os.chmod(server.outputs, 0o777)
+    kind.prepare(server)
+    if settings is not None:
+        settings = dict(settings, LD_PRELOAD=AGENT, HEAPCTL_DIR=server.folder_of_agents())
+    for path in pathlib.Path(server.outputs).iterdir():
+        path.unlink()
+    server.start(**(settings or {}))
+    try:
+        server.load(batches)
+    finally:
+        server.stop()
+    return sum(int(line.split()[1]) for path in pathlib.Path(server.outputs).iterdir()
+               for line in path.read_text().splitlines() if line.startswith("totals:"))
+
+
+def instructions():
+    """The start costs more than the load here, so each figure is the difference of two loads."""
+    print("  instructions of the server for the same requests, in user mode, as a ratio of the plain one's to them")
+    for name in CHOSEN:
+        kind = GlibcRedis if name == "Redis" else SERVERS[name]
+        if not kind.is_installed() or shutil.which("valgrind") is None:
+            print(f"  {name:10} it, or valgrind, is not installed")
+            continue
+        for variant, settings in VARIANTS.items():
+            counts = []
+            for factor in (1, 4):
+                with tempfile.TemporaryDirectory() as folder:
+                    os.chmod(folder, 0o711)
+                    counts.append(counted(kind, folder, factor * max(1, round(BATCHES[name] * LOAD / 20)), settings))
+            difference = counts[1] - counts[0]
+            if variant == "plain":
+                plain = difference
+            print(f"  {name:10} {variant:10} {difference / 1e6:9.1f} million  {plain / difference:.4f}", flush=True)
+
+
 def rivals():
     """Each beside the allocator that it runs on, on the Redis above."""
     print("  other profilers on the same Redis, beside the same allocator without one")
@@ -200,6 +246,8 @@ with tempfile.TemporaryDirectory() as place:
     for part, measure in {"memory": memory, "stall": stall, "pairs": pairs}.items():
         if part in PARTS:
             measure(place)
+if "instructions" in PARTS:
+    instructions()
 if "servers" in PARTS:
     servers()
 if "rivals" in PARTS:
