@@ -38,6 +38,13 @@ static void password_cleanup(char **password)
 	free(*password);
 }
 
+static void warn_of_exposure(const char *name)
+{
+	verb_warn("%s: the password crosses the network unencrypted (use TLS: the scheme with an "
+		  "s, clickhouses://)",
+		name);
+}
+
 bool fleet_store_open(const struct fleet_store_options *options, struct clickhouse **clickhouse,
 	struct error *err)
 {
@@ -54,7 +61,24 @@ bool fleet_store_open(const struct fleet_store_options *options, struct clickhou
 	if (!clickhouse_open(&wanted, clickhouse, err))
 		return false;
 	if (clickhouse_is_exposed(*clickhouse))
-		verb_warn("%s: the password crosses the network unencrypted (use clickhouses://)",
-			clickhouse_name(*clickhouse));
+		warn_of_exposure(clickhouse_name(*clickhouse));
+	return true;
+}
+
+bool fleet_destination_open(const struct fleet_store_options *options,
+	struct destination_options wanted, struct destination **destination, struct error *err)
+{
+	CLEANUP(password_cleanup) char *password = NULL;
+
+	if (options->password_file != NULL &&
+		!read_password(options->password_file, &password, err))
+		return false;
+	wanted.url = options->url;
+	wanted.password = password;
+	wanted.authorities = getenv("HEAPCTL_CACERT");
+	if (!destination_open(&wanted, destination, err))
+		return false;
+	if (destination_is_exposed(*destination))
+		warn_of_exposure(destination_name(*destination));
 	return true;
 }

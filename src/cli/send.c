@@ -20,12 +20,15 @@ enum {
 
 static const struct verb_option options[] = {
 	{ 0, "to", 0, "URL",
-		.help = "the database: clickhouse://[USER@]HOST[:8123]/DATABASE, or clickhouses:// "
-			"with TLS (port 8443)",
+		.help = "the database: clickhouse://[USER@]HOST[:8123]/DATABASE; or "
+			"pyroscope://[USER@]HOST[:4040][/PATH], or otel-pprof://HOST:PORT of an "
+			"OpenTelemetry collector; clickhouses://, pyroscopes:// and "
+			"otel-pprofs:// with TLS",
 		OPTION_TEXT(struct send_options, store.url) },
 	{ 0, "password-file", 0, "FILE",
-		.help = "the first line of this file is the user's password", .complete = "@file",
-		OPTION_TEXT(struct send_options, store.password_file) },
+		.help = "the first line of this file is the user's password; without a user, of "
+			"Pyroscope and a collector, a bearer token",
+		.complete = "@file", OPTION_TEXT(struct send_options, store.password_file) },
 	{ OPTION_RETRY, "retry", 0, "TIME",
 		.help = "try again for so long while the server cannot be reached [15s]",
 		.complete = "0 15s 5mins" },
@@ -115,15 +118,17 @@ static int run(const struct verb *verb, int argc, char **argv)
 const struct verb verb_send = {
 	.name = "send",
 	.arguments = "FILE|TARGET|FOLDER... --to URL",
-	.summary = "send profiles to the database of a fleet",
+	.summary = "send profiles to the database of a fleet, or to Pyroscope",
 	.description =
 		"Sends heap profiles to ClickHouse, where `heapctl fleet` asks for all hosts "
-		"together: files, what a TARGET has in use now, and all profiles of a folder. Of a "
+		"together, to Pyroscope or to an OpenTelemetry collector (docs/fleet.md): files, "
+		"what a TARGET has in use now, and all profiles of a folder. Of a "
 		"folder of heapctl serve --history or heapctl watch, what was not sent yet is sent "
 		"and then marked as sent; with --follow also what such a folder gets from then on. "
 		"heapctl serve --send does that by itself.\n\n"
-		"A snapshot counts once however often it is sent: it is known by its host, "
-		"process and time, and the database is asked before anything is written. What "
+		"In ClickHouse a snapshot counts once however often it is sent: it is known by its "
+		"host, process and time, and the database is asked before anything is written. "
+		"What "
 		"could not be sent is sent when the command is repeated.\n\n"
 		"Names of functions are resolved before, from the files of this machine. The "
 		"service, version and labels are those of the options, else those of the "

@@ -17,7 +17,7 @@
 #include "cli/send_report.h"
 #include "cli/verb.h"
 #include "client/agent_client.h"
-#include "fleet/sender.h"
+#include "fleet/destination.h"
 #include "profile/profile_read.h"
 #include "source/source_series.h"
 #include "source/symbolize.h"
@@ -28,8 +28,7 @@ enum { FOLLOW_LOOK_MS = 2000, MAX_WAIT_MS = 60 * 1000, FOLLOW_MAX_WAIT_MS = 15 *
 
 struct send_session {
 	const struct send_options *options;
-	struct clickhouse *clickhouse;
-	struct sender *sender;
+	struct destination *destination;
 	struct symbolizer *symbolizer;
 	char host[256];		     /* this one */
 	struct store *store;	     /* that snapshots are of; NULL: of none */
@@ -64,7 +63,7 @@ static void note_sent(void *context, int64_t id, bool was_there)
 static bool send_profile(struct send_session *session, int64_t id, struct profile *profile,
 	pid_t pid, struct fleet_snapshot *snapshot, struct error *err)
 {
-	CLEANUP(fleet_rows_deinit) struct fleet_rows rows = { 0 };
+	bool is_refused = false;
 	const struct symbolize_options symbols = {
 		.lib_prefixes = session->options->lib_prefixes,
 		.pid = pid,
@@ -82,15 +81,16 @@ static bool send_profile(struct send_session *session, int64_t id, struct profil
 		error_set(err, ERROR_USAGE, "%s does not say what it is of", profile->name);
 		return error_hint(err, "name it with --service");
 	}
-	if (!is_symbolized || !fleet_rows_make(profile, &rows, err))
+	if (!is_symbolized)
 		return false;
-	/* What fails from here on is not the profile's fault. */
-	session->has_failed = !sender_add(session->sender, id, snapshot, &rows, err);
-	if (session->has_failed || !session->has_problem)
-		return !session->has_failed;
-	session->has_failed = true;
-	*err = session->problem;
-	return false;
+	if (!destination_add(session->destination, id, snapshot, profile, &is_refused, err)) {
+		session->has_failed = !is_refused;
+		return false;
+	}
+	session->has_failed = session->has_problem;
+	if (session->has_problem)
+		*err = session->problem;
+	return !session->has_problem;
 }
 
 static struct fleet_snapshot begin_snapshot(const struct send_session *session)
@@ -198,7 +198,7 @@ static bool send_unsent(struct send_session *session, struct store *store, struc
 		struct error why = { 0 };
 		const bool is_found = next_readable(session, store, stored.id, &stored, &fd, &why);
 		if (!is_found && why.kind == ERROR_NOT_FOUND)
-			return sender_flush(session->sender, err);
+			return destination_flush(session->destination, err);
 		if (!is_found || !send_next(session, store, &stored, fd, &why)) {
 			*err = why;
 			return false;
@@ -390,14 +390,15 @@ static bool send_all(struct send_session *session, struct error *err)
 	for (size_t i = 0; i < session->options->operand_count; i++)
 		if (!send_operand(session, session->options->operands[i], err))
 			return false;
-	return sender_flush(session->sender, err);
+	return destination_flush(session->destination, err);
 }
 
 static void print_counts(const struct send_session *session)
 {
 	const struct send_report *const report = &session->report;
 
-	printf("%s: %zu snapshots sent", clickhouse_name(session->clickhouse), report->sent_count);
+	printf("%s: %zu snapshots sent", destination_name(session->destination),
+		report->sent_count);
 	if (report->known_count != 0)
 		printf(", %zu were there", report->known_count);
 	if (report->skipped_count != 0)
@@ -421,7 +422,7 @@ static bool has_unsent(const struct send_session *session, const char *folder)
 {
 	CLEANUP(store_cleanup) struct store *store = NULL;
 	CLEANUP(fd_cleanup) int fd = -1;
-	struct snapshot stored;
+	struct snapshot stored = { 0 };
 	struct error ignored = { 0 };
 	enum store_use use;
 
@@ -447,7 +448,7 @@ static bool send_new(
 		return true;
 	gather(session);
 	begin_symbols(session);
-	sender_recheck(session->sender);
+	destination_recheck(session->destination);
 	if (!is_store(folder, &use))
 		return true;
 	const bool is_done = send_store(session, folder, use, err);
@@ -483,8 +484,7 @@ static bool follow(struct send_session *session, struct error *err)
 
 static void session_deinit(struct send_session *session)
 {
-	sender_free(session->sender);
-	clickhouse_close(session->clickhouse);
+	destination_close(session->destination);
 	symbolizer_free(session->symbolizer);
 	u64_table_deinit(&session->files);
 	u64_table_deinit(&session->unreadable);
@@ -495,18 +495,20 @@ bool send_session_run(const struct send_options *options, struct error *err)
 	CLEANUP(session_deinit)
 	struct send_session session = { .options = options, .report.fd = options->report_fd };
 
-	if (!fleet_store_open(&options->store, &session.clickhouse, err))
+	const struct destination_options wanted = {
+		.retry = {
+			.limit_ms = options->follows ? INT64_MAX / 2 : options->retry_ms,
+			.max_wait_ms = options->follows ? FOLLOW_MAX_WAIT_MS : MAX_WAIT_MS,
+			.waits = warn_of_wait,
+			.context = &session,
+		},
+		.sent = note_sent,
+		.context = &session,
+	};
+	if (!fleet_destination_open(&options->store, wanted, &session.destination, err))
 		return false;
 	if (gethostname(session.host, sizeof session.host - 1) != 0)
 		session.host[0] = '\0';
-	session.sender = sender_new(session.clickhouse,
-		&(struct sender_options){
-			.retry_ms = options->follows ? INT64_MAX / 2 : options->retry_ms,
-			.max_wait_ms = options->follows ? FOLLOW_MAX_WAIT_MS : MAX_WAIT_MS,
-			.sent = note_sent,
-			.waits = warn_of_wait,
-			.context = &session,
-		});
 	u64_table_init(&session.files, hash_seed());
 	u64_table_init(&session.unreadable, hash_seed());
 	if (options->follows)

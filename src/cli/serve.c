@@ -55,9 +55,8 @@ static const struct verb_option options[] = {
 		.help = "minimum free disk space: the oldest profiles are deleted first, the last "
 			"of each target never [512MiB]" },
 	{ 0, "send", 0, "URL",
-		.help = "send the history to the database of a fleet, as heapctl send does: "
-			"clickhouse://[USER@]HOST[:8123]/DATABASE, or clickhouses:// with TLS "
-			"(docs/fleet.md)",
+		.help = "send the history to the database of a fleet, to Pyroscope or a "
+			"collector; URLs as of heapctl send --to (docs/fleet.md)",
 		OPTION_TEXT(struct serve_options, send_url) },
 	{ OPTION_SEND_TEXT, "password-file", 0, "FILE",
 		.help = "of --send: the first line of this file is the user's password",

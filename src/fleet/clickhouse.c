@@ -2,7 +2,6 @@
 #include "fleet/clickhouse.h"
 
 #include <ctype.h>
-#include <curl/curl.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,13 +11,13 @@
 
 #include "base/utf8.h"
 #include "base/xalloc.h"
+#include "fleet/http.h"
 
 /*
  * A query of 27 million rows takes seconds; ten thousand stacks of a flame graph have 20 MB. An
  * insert without an answer is asked for again.
  */
 enum {
-	CONNECT_SECONDS = 10,
 	INSERT_SECONDS = 120,
 	SELECT_SECONDS = 600,
 	ANSWER_BYTES = 64 << 20,
@@ -27,41 +26,22 @@ enum {
 };
 
 struct clickhouse {
-	CURL *curl;
-	char *base; /* "http://host:8123/?" */
-	char *name, *database, *user, *password, *authorities;
-	char problem[CURL_ERROR_SIZE];
-	struct buffer answer;
-	size_t limit;
-	bool is_above_limit;
-	bool has_tls, is_local;
+	struct fleet_http *http;
+	char *database;
 };
 
-static const char plain[] = "clickhouse://", with_tls[] = "clickhouses://";
+static const struct fleet_scheme scheme = {
+	.plain = "clickhouse://",
+	.with_tls = "clickhouses://",
+	.port = "8123",
+	.tls_port = "8443",
+	.user = "default",
+	.hint = "clickhouse://USER@HOST:8123/DATABASE",
+};
 
 bool clickhouse_url_detect(const char *url)
 {
-	return strncmp(url, plain, sizeof plain - 1) == 0 ||
-	       strncmp(url, with_tls, sizeof with_tls - 1) == 0;
-}
-
-static bool refuse_url(const char *why, struct error *err)
-{
-	error_set(err, ERROR_USAGE, "the URL of the store is wrong: %s", why);
-	return error_hint(err, "write clickhouse://USER@HOST:8123/DATABASE, or clickhouses:// for "
-			       "TLS, and the password into a file for --password-file");
-}
-
-/* A part of the URL, decoded; NULL where it has none. */
-static char *url_part(CURLU *url, CURLUPart part, unsigned flags)
-{
-	char *text = NULL;
-
-	if (curl_url_get(url, part, &text, flags) != CURLUE_OK)
-		return NULL;
-	char *const copy = xstrdup(text);
-	curl_free(text);
-	return copy;
+	return fleet_scheme_detect(&scheme, url);
 }
 
 static bool is_database(const char *name)
@@ -71,78 +51,27 @@ static bool is_database(const char *name)
 		       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")] == '\0';
 }
 
-static bool take_url_parts(struct clickhouse *to, CURLU *url, struct error *err)
-{
-	CLEANUP(free_cleanup) char *host = url_part(url, CURLUPART_HOST, 0);
-	CLEANUP(free_cleanup) char *port = url_part(url, CURLUPART_PORT, 0);
-	CLEANUP(free_cleanup) char *path = url_part(url, CURLUPART_PATH, CURLU_URLDECODE);
-	CLEANUP(free_cleanup) char *password = url_part(url, CURLUPART_PASSWORD, 0);
-	CLEANUP(free_cleanup) char *query = url_part(url, CURLUPART_QUERY, 0);
-	CLEANUP(free_cleanup) char *fragment = url_part(url, CURLUPART_FRAGMENT, 0);
-
-	if (password != NULL)
-		return refuse_url("every user of the machine can see a password in it", err);
-	if (host == NULL || query != NULL || fragment != NULL)
-		return refuse_url("it has a host and the name of a database", err);
-	const char *const database = path == NULL || strcmp(path, "/") == 0 ? "default" : path + 1;
-	if (!is_database(database))
-		return refuse_url("a database has letters, digits and underscores", err);
-	to->user = url_part(url, CURLUPART_USER, CURLU_URLDECODE);
-	if (to->user != NULL &&
-		(strchr(to->user, ':') != NULL || !utf8_is_printable(to->user, strlen(to->user))))
-		return refuse_url("no user is called that", err);
-	const char *const at = port != NULL ? port : to->has_tls ? "8443" : "8123";
-	to->base = xasprintf("http%s://%s:%s/?", to->has_tls ? "s" : "", host, at);
-	to->is_local = strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 ||
-		       strcmp(host, "[::1]") == 0;
-	to->name = xasprintf("%s:%s/%s", host, at, database);
-	to->database = xstrdup(database);
-	return true;
-}
-
-static bool parse_url(struct clickhouse *to, const char *text, struct error *err)
-{
-	CURLU *const url = curl_url();
-
-	if (url == NULL)
-		return error_set(err, ERROR_MEMORY, "no memory for a URL");
-	to->has_tls = strncmp(text, with_tls, sizeof with_tls - 1) == 0;
-	/* The password of a wrong URL must not become part of a message either. */
-	const bool is_done =
-		(clickhouse_url_detect(text) && curl_url_set(url, CURLUPART_URL, text,
-							CURLU_NON_SUPPORT_SCHEME) == CURLUE_OK)
-			? take_url_parts(to, url, err)
-			: refuse_url("it does not begin with clickhouse:// and a host", err);
-	curl_url_cleanup(url);
-	return is_done;
-}
-
-static size_t take_answer(char *data, size_t size, size_t count, void *context)
-{
-	struct clickhouse *const clickhouse = context;
-	const size_t bytes = size * count;
-
-	if (bytes > clickhouse->limit - clickhouse->answer.size) {
-		clickhouse->is_above_limit = true;
-		return 0;
-	}
-	buffer_append(&clickhouse->answer, data, bytes);
-	return bytes;
-}
-
 bool clickhouse_open(
 	const struct clickhouse_options *options, struct clickhouse **ret, struct error *err)
 {
 	CLEANUP(clickhouse_cleanup) struct clickhouse *to = xcalloc(1, sizeof *to);
+	const struct fleet_http_options wanted = {
+		.scheme = &scheme,
+		.url = options->url,
+		.password = options->password,
+		.authorities = options->authorities,
+	};
 
-	buffer_init(&to->answer, &memory_or_exit);
-	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK ||
-		(to->curl = curl_easy_init()) == NULL)
-		return error_set(err, ERROR_MEMORY, "libcurl cannot be initialised");
-	if (!parse_url(to, options->url, err))
+	if (!fleet_http_open(&wanted, &to->http, err))
 		return false;
-	to->password = options->password == NULL ? NULL : xstrdup(options->password);
-	to->authorities = options->authorities == NULL ? NULL : xstrdup(options->authorities);
+	const char *const path = fleet_http_path(to->http);
+	to->database = xstrdup(path[0] == '\0' ? "default" : path + 1);
+	if (!is_database(to->database))
+		return fleet_http_refuse_url(
+			&scheme, "a database has letters, digits and underscores", err);
+	CLEANUP(free_cleanup)
+	char *name = xasprintf("%s/%s", fleet_http_name(to->http), to->database);
+	fleet_http_set_name(to->http, name);
 	*ret = TAKE(to);
 	return true;
 }
@@ -151,28 +80,19 @@ void clickhouse_close(struct clickhouse *clickhouse)
 {
 	if (clickhouse == NULL)
 		return;
-	if (clickhouse->curl != NULL)
-		curl_easy_cleanup(clickhouse->curl);
-	buffer_deinit(&clickhouse->answer);
-	if (clickhouse->password != NULL)
-		explicit_bzero(clickhouse->password, strlen(clickhouse->password));
-	free(clickhouse->password);
-	free(clickhouse->authorities);
-	free(clickhouse->base);
-	free(clickhouse->name);
+	fleet_http_close(clickhouse->http);
 	free(clickhouse->database);
-	free(clickhouse->user);
 	free(clickhouse);
 }
 
 bool clickhouse_is_exposed(const struct clickhouse *clickhouse)
 {
-	return clickhouse->password != NULL && !clickhouse->has_tls && !clickhouse->is_local;
+	return fleet_http_is_exposed(clickhouse->http);
 }
 
 const char *clickhouse_name(const struct clickhouse *clickhouse)
 {
-	return clickhouse->name;
+	return fleet_http_name(clickhouse->http);
 }
 
 const char *clickhouse_database(const struct clickhouse *clickhouse)
@@ -180,9 +100,9 @@ const char *clickhouse_database(const struct clickhouse *clickhouse)
 	return clickhouse->database;
 }
 
-bool clickhouse_is_temporary(const struct error *err)
+static struct buffer *answer_of(struct clickhouse *clickhouse)
 {
-	return err->kind == ERROR_STATE || err->kind == ERROR_TIMEOUT;
+	return fleet_http_answer(clickhouse->http);
 }
 
 /* The number of "Code: 60, ..." or "Code: 60. ..."; 0 when it is not there. */
@@ -242,7 +162,7 @@ static void add_hint(long status, long code, struct error *err)
 /* What the server says is wrong, in one line. */
 static bool fail_by_answer(struct clickhouse *clickhouse, long status, struct error *err)
 {
-	const char *text = buffer_string(&clickhouse->answer);
+	const char *text = buffer_string(answer_of(clickhouse));
 	const long code = exception_code(text);
 	const char *const said = strstr(text, "DB::Exception: ");
 	CLEANUP(buffer_deinit) struct buffer line = BUFFER_OR_EXIT;
@@ -260,60 +180,10 @@ static bool fail_by_answer(struct clickhouse *clickhouse, long status, struct er
 		is_temporary ? ERROR_STATE
 		: is_denied  ? ERROR_DENIED
 			     : ERROR_INPUT,
-		"%s: ClickHouse answered %ld%s%s", clickhouse->name, status,
+		"%s: ClickHouse answered %ld%s%s", clickhouse_name(clickhouse), status,
 		line.size == 0 ? "" : ": ", buffer_string(&line));
 	add_hint(status, code, err);
 	return false;
-}
-
-static bool fail_by_curl(struct clickhouse *clickhouse, CURLcode result, struct error *err)
-{
-	const char *const why =
-		clickhouse->problem[0] != '\0' ? clickhouse->problem : curl_easy_strerror(result);
-
-	switch ((int)result) {
-	case CURLE_OPERATION_TIMEDOUT:
-		return error_set(err, ERROR_TIMEOUT, "%s: %s", clickhouse->name, why);
-	case CURLE_COULDNT_RESOLVE_HOST:
-	case CURLE_COULDNT_CONNECT:
-	case CURLE_SEND_ERROR:
-	case CURLE_RECV_ERROR:
-	case CURLE_GOT_NOTHING:
-	case CURLE_PARTIAL_FILE:
-		return error_set(err, ERROR_STATE, "%s: %s", clickhouse->name, why);
-	case CURLE_PEER_FAILED_VERIFICATION:
-	case CURLE_SSL_CACERT_BADFILE:
-		error_set(err, ERROR_DENIED, "%s: %s", clickhouse->name, why);
-		return error_hint(
-			err, "HEAPCTL_CACERT names a file with the authority of the certificate");
-	default:
-		return error_set(err, ERROR_INPUT, "%s: %s", clickhouse->name, why);
-	}
-}
-
-static void set_options(struct clickhouse *clickhouse, const char *url)
-{
-	CURL *const curl = clickhouse->curl;
-
-	curl_easy_reset(curl);
-	curl_easy_setopt(curl, CURLOPT_URL, url);
-	curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, clickhouse->has_tls ? "https" : "http");
-	/* A proxy that is meant for the web would see the data and the password. */
-	curl_easy_setopt(curl, CURLOPT_PROXY, "");
-	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-	curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
-	curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, clickhouse->problem);
-	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_answer);
-	curl_easy_setopt(curl, CURLOPT_WRITEDATA, clickhouse);
-	curl_easy_setopt(curl, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
-	curl_easy_setopt(
-		curl, CURLOPT_USERNAME, clickhouse->user != NULL ? clickhouse->user : "default");
-	curl_easy_setopt(
-		curl, CURLOPT_PASSWORD, clickhouse->password != NULL ? clickhouse->password : "");
-	if (clickhouse->authorities != NULL)
-		curl_easy_setopt(curl, CURLOPT_CAINFO, clickhouse->authorities);
-	curl_easy_setopt(curl, CURLOPT_USERAGENT, "heapctl/" HEAPCTL_VERSION);
 }
 
 struct clickhouse_request {
@@ -330,47 +200,30 @@ struct clickhouse_request {
 static bool perform(
 	struct clickhouse *clickhouse, const struct clickhouse_request *request, struct error *err)
 {
-	char *const statement = request->statement == NULL
-					? NULL
-					: curl_easy_escape(clickhouse->curl, request->statement, 0);
 	CLEANUP(free_cleanup)
-	char *url = xasprintf("%s%s%s%s%s%s", clickhouse->base,
-		request->has_database ? "database=" : "",
+	char *statement = request->statement == NULL
+				  ? NULL
+				  : fleet_http_escape(clickhouse->http, request->statement);
+	CLEANUP(free_cleanup)
+	char *path = xasprintf("/?%s%s%s%s%s", request->has_database ? "database=" : "",
 		request->has_database ? clickhouse->database : "", request->parameters,
 		statement == NULL ? "" : "&query=", statement == NULL ? "" : statement);
-	struct curl_slist *headers = curl_slist_append(NULL, "Expect:");
+	const char *const headers[] = { "Content-Type: text/plain; charset=UTF-8",
+		request->is_compressed ? "Content-Encoding: gzip" : NULL, NULL };
 	long status = 0;
 
-	curl_free(statement);
-	headers = curl_slist_append(headers, "Content-Type: text/plain; charset=UTF-8");
-	if (request->is_compressed)
-		headers = curl_slist_append(headers, "Content-Encoding: gzip");
-	set_options(clickhouse, url);
-	curl_easy_setopt(clickhouse->curl, CURLOPT_HTTPHEADER, headers);
-	curl_easy_setopt(clickhouse->curl, CURLOPT_POST, 1L);
-	curl_easy_setopt(clickhouse->curl, CURLOPT_POSTFIELDS, request->body);
-	curl_easy_setopt(clickhouse->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->size);
-	curl_easy_setopt(clickhouse->curl, CURLOPT_TIMEOUT, request->seconds);
-	/*
-	 * On a connection that was used before, libcurl sends a request again when there was no
-	 * answer, which may have been done already.
-	 */
-	curl_easy_setopt(clickhouse->curl, CURLOPT_FRESH_CONNECT, (long)request->is_compressed);
-	buffer_clear(&clickhouse->answer);
-	clickhouse->problem[0] = '\0';
-	clickhouse->is_above_limit = false;
-	clickhouse->limit = request->limit;
-	const CURLcode result = curl_easy_perform(clickhouse->curl);
-	curl_easy_getinfo(clickhouse->curl, CURLINFO_RESPONSE_CODE, &status);
-	curl_slist_free_all(headers);
-	if (clickhouse->is_above_limit) {
-		error_set(err, ERROR_INPUT, "%s: the answer has more than %zu bytes",
-			clickhouse->name, request->limit);
-		return error_hint(err, "ask for less: --service, --since");
-	}
-	if (result != CURLE_OK)
-		return fail_by_curl(clickhouse, result, err);
-	return status == 200 || fail_by_answer(clickhouse, status, err);
+	return fleet_http_post(clickhouse->http,
+		       &(struct fleet_http_request){
+			       .path = path,
+			       .headers = headers,
+			       .body = request->body,
+			       .size = request->size,
+			       .is_fresh = request->is_compressed,
+			       .seconds = request->seconds,
+			       .limit = request->limit,
+		       },
+		       &status, err) &&
+	       (status == 200 || fail_by_answer(clickhouse, status, err));
 }
 
 /* What does not answer has to answer nothing. */
@@ -379,7 +232,7 @@ static bool perform_silent(
 {
 	if (!perform(clickhouse, request, err))
 		return false;
-	return clickhouse->answer.size == 0 || fail_by_answer(clickhouse, 200, err);
+	return answer_of(clickhouse)->size == 0 || fail_by_answer(clickhouse, 200, err);
 }
 
 bool clickhouse_run(struct clickhouse *clickhouse, const char *statement, const char *parameters,
@@ -534,19 +387,20 @@ static bool select_rows(struct clickhouse *clickhouse, const char *query, const 
 		    err))
 		return false;
 	json_t *const answer =
-		count_values(&clickhouse->answer) > ANSWER_VALUES || clickhouse->answer.size == 0
+		count_values(answer_of(clickhouse)) > ANSWER_VALUES ||
+				answer_of(clickhouse)->size == 0
 			? NULL
-			: json_loadb(clickhouse->answer.data, clickhouse->answer.size,
+			: json_loadb(answer_of(clickhouse)->data, answer_of(clickhouse)->size,
 				  JSON_REJECT_DUPLICATES, &problem);
 	/* An exception in the middle of a result follows what was sent of it. */
-	if (answer == NULL && strstr(buffer_string(&clickhouse->answer), "DB::Exception") != NULL)
+	if (answer == NULL && strstr(buffer_string(answer_of(clickhouse)), "DB::Exception") != NULL)
 		return fail_by_answer(clickhouse, 200, err);
 	const bool is_good = answer != NULL && check_rows(answer, types);
 	if (is_good)
 		*rows = json_incref(json_object_get(answer, "data"));
 	json_decref(answer);
 	return is_good || error_set(err, ERROR_INPUT, "%s: the answer is not ClickHouse's (%s)",
-				  clickhouse->name,
+				  clickhouse_name(clickhouse),
 				  answer == NULL ? problem.text : "other columns than asked for");
 }
 
@@ -584,7 +438,8 @@ bool clickhouse_version(struct clickhouse *clickhouse, unsigned *version, struct
 	if (!select_rows(clickhouse, "SELECT version()", "s", false, &rows, err))
 		return false;
 	if (json_array_size(rows) != 1)
-		return error_set(err, ERROR_INPUT, "%s has no version", clickhouse->name);
+		return error_set(
+			err, ERROR_INPUT, "%s has no version", clickhouse_name(clickhouse));
 	*version = (unsigned)strtoul(clickhouse_text(json_array_get(rows, 0), 0), NULL, 10);
 	return true;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ClickHouse over HTTP, by libcurl. The server is not trusted: an answer has a limit, and is
- * checked to the last byte before anything of it is used.
+ * ClickHouse over HTTP. The server is not trusted: an answer is checked to the last byte before
+ * anything of it is used. Errors are those of fleet/http.h.
  *
  * An insert is done when the status is 200 and the body is empty. Its body is always compressed
  * with gzip: ClickHouse takes the end of a connection for the end of an uncompressed body, and
@@ -42,9 +42,6 @@ bool clickhouse_is_exposed(const struct clickhouse *clickhouse);
 /* For messages, "db.example.com:8123/heap"; and the database alone. */
 const char *clickhouse_name(const struct clickhouse *clickhouse);
 const char *clickhouse_database(const struct clickhouse *clickhouse);
-
-/* Whether the same request may succeed later: no connection, no memory, too much to do. */
-bool clickhouse_is_temporary(const struct error *err);
 
 /* The major version, "18.16.1" is 18. */
 MUST_CHECK bool clickhouse_version(

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-static const char *const schemes[] = { "clickhouse://", "clickhouses://" };
+static const char *const schemes[] = { "clickhouse://", "clickhouses://", "pyroscope://",
+	"pyroscopes://", "otel-pprof://", "otel-pprofs://" };
 
 static const char *behind_scheme(const char *url)
 {
@@ -22,8 +23,8 @@ bool destination_url_check(const char *url, struct error *err)
 	/* Without the URL: it may have a password. */
 	if (size == 0) {
 		error_set(err, ERROR_USAGE, "nothing can be sent to this URL");
-		return error_hint(err, "write clickhouse://USER@HOST:8123/DATABASE, or "
-				       "clickhouses:// for TLS");
+		return error_hint(err, "write clickhouse://USER@HOST:8123/DATABASE, "
+				       "pyroscope://HOST:4040 or otel-pprof://HOST:PORT");
 	}
 	if (at == NULL || memchr(host, ':', (size_t)(at - host)) == NULL)
 		return true;

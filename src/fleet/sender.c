@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/hash_index.h"
 #include "base/xalloc.h"
 #include "fleet/clickhouse_text.h"
@@ -16,7 +15,7 @@
  * Fewer rows than the million in which ClickHouse divides an insert: a snapshot is whole or not
  * there. A single snapshot above that is sent as it is.
  */
-enum { BATCH_SNAPSHOTS = 64, BATCH_BYTES = 8 << 20, FIRST_WAIT_MS = 500 };
+enum { BATCH_SNAPSHOTS = 64, BATCH_BYTES = 8 << 20 };
 
 struct batch_item {
 	int64_t id;
@@ -40,7 +39,6 @@ struct sender {
 	struct u64_table is_known; /* stacks that were sent, or will be with the batch */
 	bool is_checked;	   /* the tables are ours */
 	int64_t made_s;		   /* when they were made */
-	uint64_t jitter;
 };
 
 struct sender *sender_new(struct clickhouse *clickhouse, const struct sender_options *options)
@@ -49,7 +47,6 @@ struct sender *sender_new(struct clickhouse *clickhouse, const struct sender_opt
 
 	sender->clickhouse = clickhouse;
 	sender->options = *options;
-	sender->jitter = hash_seed();
 	buffer_init(&sender->stacks, &memory_or_exit);
 	u64_table_init(&sender->is_known, hash_seed());
 	return sender;
@@ -187,8 +184,9 @@ static bool insert(
 
 #define KEY "service, version, host, pid, started, ts, snapshot, "
 
-static bool send_once(struct sender *sender, struct error *err)
+static bool send_once(void *context, struct error *err)
 {
+	struct sender *const sender = context;
 	CLEANUP(buffer_deinit) struct buffer samples = BUFFER_OR_EXIT;
 	CLEANUP(buffer_deinit) struct buffer profiles = BUFFER_OR_EXIT;
 
@@ -219,23 +217,10 @@ static bool send_once(struct sender *sender, struct error *err)
 		       &profiles, err);
 }
 
-/* Between half of the wait and all of it: thousands of hosts must not come back at once. */
-static int64_t with_jitter(struct sender *sender, int64_t wait_ms)
-{
-	sender->jitter = hash_fixed_u64(sender->jitter);
-	return wait_ms / 2 + (int64_t)(sender->jitter % (uint64_t)(wait_ms / 2 + 1));
-}
-
-static void wait_before_retry(struct sender *sender, int64_t wait_ms, const struct error *why)
-{
-	if (sender->options.waits != NULL)
-		sender->options.waits(sender->options.context, wait_ms, why);
-	clock_sleep_us(wait_ms * 1000);
-}
-
 /* The tables, before the first batch: whether they are ours, and those that know our stacks. */
-static bool check_tables(struct sender *sender, struct error *err)
+static bool check_tables(void *context, struct error *err)
 {
+	struct sender *const sender = context;
 	int64_t made_s = 0;
 
 	if (!schema_check(sender->clickhouse, &made_s, err))
@@ -247,32 +232,11 @@ static bool check_tables(struct sender *sender, struct error *err)
 	return true;
 }
 
-/* Until it is done, fails for good, or has failed for too long. */
-static bool retry(struct sender *sender, bool (*attempt)(struct sender *sender, struct error *err),
-	struct error *err)
-{
-	const int64_t begin_ms = clock_monotonic_ms();
-	int64_t wait_ms = FIRST_WAIT_MS;
-
-	for (struct error problem = { 0 }; !attempt(sender, &problem);) {
-		const int64_t pause_ms = with_jitter(sender, wait_ms);
-		if (!clickhouse_is_temporary(&problem) ||
-			clock_monotonic_ms() - begin_ms + pause_ms > sender->options.retry_ms) {
-			*err = problem;
-			return false;
-		}
-		wait_before_retry(sender, pause_ms, &problem);
-		wait_ms = wait_ms * 2 > sender->options.max_wait_ms ? sender->options.max_wait_ms
-								    : wait_ms * 2;
-	}
-	return true;
-}
-
 bool sender_flush(struct sender *sender, struct error *err)
 {
 	if (sender->count == 0)
 		return true;
-	const bool is_sent = retry(sender, send_once, err);
+	const bool is_sent = fleet_retry_run(&sender->options.retry, send_once, sender, err);
 	for (size_t i = 0; is_sent && i < sender->count; i++)
 		sender->options.sent(
 			sender->options.context, sender->items[i].id, sender->items[i].was_there);
@@ -344,7 +308,8 @@ bool sender_add(struct sender *sender, int64_t id, const struct fleet_snapshot *
 			sender->bytes > BATCH_BYTES) &&
 		!sender_flush(sender, err))
 		return false;
-	if (!sender->is_checked && !retry(sender, check_tables, err))
+	if (!sender->is_checked &&
+		!fleet_retry_run(&sender->options.retry, check_tables, sender, err))
 		return false;
 	snprintf(sender->host, sizeof sender->host, "%s", snapshot->identity.host);
 	add_item(sender, id, snapshot, rows);

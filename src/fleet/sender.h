@@ -13,15 +13,13 @@
 #pragma once
 
 #include "fleet/clickhouse.h"
+#include "fleet/http.h"
 #include "fleet/rows.h"
 
 struct sender_options {
-	int64_t retry_ms;    /* a batch is tried again for so long; 0: never */
-	int64_t max_wait_ms; /* between two attempts */
+	struct fleet_retry retry;
 	/* Called for each snapshot that is in the database for certain, in their order. */
 	void (*sent)(void *context, int64_t id, bool was_there);
-	/* Called before a wait; the reason is that of the last attempt. NULL: not called. */
-	void (*waits)(void *context, int64_t wait_ms, const struct error *why);
 	void *context;
 };
 

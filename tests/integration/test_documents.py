@@ -59,9 +59,12 @@ NOT_RUN = {
                      "heapctl send redis-server --to clickhouse://heap@db/heap --password-file db.password --version 7.2",
                      "heapctl send redis-server --to clickhouse://heap@db/heap --password-file db.password",
                      "heapctl serve --history /var/lib/heapctl/history --send clickhouse://heap@db/heap --password-file db.password --label zone=b",
+                     "heapctl send redis-server --to pyroscope://pyroscope:4040 --version 7.2 --label zone=b",
+                     "heapctl send redis-server --to otel-pprof://collector:4041 --password-file collector.token",
+                     "heapctl serve --history /var/lib/heapctl/history --send pyroscopes://tenant@profiles.example.com --password-file pyroscope.token",
                      "heapctl send /var/lib/heaps --follow --to clickhouse://heap@db/heap --password-file db.password",
                      "heapctl send /var/lib/heapctl/history --to clickhouses://heap@db/heap --password-file db.password"),
-                    "needs a ClickHouse: test_fleet.py, test_fleet_serve.py"),
+                    "needs a ClickHouse: test_fleet.py, test_fleet_serve.py, test_fleet_push.py"),
     "heapctl runs redis-server --save 1763716881123 -o run.heap": "a run's id is the moment of its start: test_cli_control.py",
 }
 
