@@ -226,7 +226,7 @@ static uint64_t read_heap_size(void)
 	uint64_t size = 0;
 
 	buffer_init(&text, &memory_pages);
-	if (!file_read("/proc/self/maps", &text, &ignored))
+	if (!file_read_own_maps(&text, &ignored))
 		return 0;
 	const char *at = text.data;
 	struct proc_map map;

@@ -211,7 +211,7 @@ static bool has_code_made_at_run_time(void)
 
 	buffer_init(&text, &memory_pages);
 	text.limit = 16 << 20;
-	if (file_read("/proc/self/maps", &text, &ignored)) {
+	if (file_read_own_maps(&text, &ignored)) {
 		const char *at = text.data;
 		struct proc_map map;
 		while (!found && proc_map_next(&at, text.data + text.size, &map))

@@ -105,6 +105,14 @@ bool file_read(const char *path, struct buffer *out, struct error *err)
 	return file_read_fd(fd, path, out, err);
 }
 
+bool file_read_own_maps(struct buffer *out, struct error *err)
+{
+	const size_t before = out->size;
+
+	return (file_read("/proc/self/maps", out, err) && out->size > before) ||
+	       file_read("/proc/thread-self/maps", out, err);
+}
+
 bool file_try_read(struct buffer *text, const char *format, ...)
 {
 	char path[PATH_MAX];

@@ -53,6 +53,10 @@ MUST_CHECK bool file_read_until(
 /* Appends the whole file; for /proc files too, whose size is not known beforehand. */
 MUST_CHECK bool file_read(const char *path, struct buffer *out, struct error *err);
 
+/* Appends /proc/self/maps; what a thread sees where the main thread has ended, which shows nothing.
+ */
+MUST_CHECK bool file_read_own_maps(struct buffer *out, struct error *err);
+
 /* Reads the file of a formatted name into `text`, which then has nothing else. False when it cannot
  * be read. */
 MUST_CHECK bool file_try_read(struct buffer *text, const char *format, ...) PRINTF_FORMAT(2, 3);

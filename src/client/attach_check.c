@@ -26,7 +26,7 @@ static bool may_trace(const struct process *process, struct error *err)
 	char path[PATH_BYTES];
 	struct trace_facts facts;
 
-	snprintf(path, sizeof path, "/proc/%d/mem", (int)process->pid);
+	snprintf(path, sizeof path, "/proc/%d/mem", (int)process_living_thread(process->pid));
 	CLEANUP(fd_cleanup) const int fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd >= 0)
 		return true;
@@ -141,7 +141,7 @@ static bool check_program(const struct process *process, struct error *err)
 	struct process_modules modules;
 	char path[PATH_BYTES];
 
-	snprintf(path, sizeof path, "/proc/%d/exe", (int)process->pid);
+	snprintf(path, sizeof path, "/proc/%d/exe", (int)process_living_thread(process->pid));
 	CLEANUP(fd_cleanup) const int exe = open(path, O_RDONLY | O_CLOEXEC);
 	if (exe >= 0 && program_is_foreign(exe))
 		return error_set(err, ERROR_UNSUPPORTED,
@@ -178,8 +178,14 @@ static bool check_folder(const struct process *process, struct error *err)
 	if (folder == NULL)
 		return true;
 	snprintf(path, sizeof path, "%s%s", process_root(process, root), folder);
-	if (lstat(path, &status) != 0 || !S_ISDIR(status.st_mode) ||
-		private_folder_check(folder, &status, process->effective_uid, err))
+	if (lstat(path, &status) != 0)
+		return true;
+	if (!S_ISDIR(status.st_mode)) {
+		error_set(err, ERROR_INPUT, "%s[%d]: HEAPCTL_DIR, %s, is not a folder",
+			process->name, (int)process->pid, folder);
+		return error_hint(err, "set it to a folder, or remove what is there");
+	}
+	if (private_folder_check(folder, &status, process->effective_uid, err))
 		return true;
 	err->kind = ERROR_INPUT;
 	return error_prefix(err, "%s[%d]", process->name, (int)process->pid);
@@ -258,7 +264,8 @@ bool attach_has_proc(const struct process *process)
 	char path[PATH_BYTES];
 	struct stat ignored;
 
-	snprintf(path, sizeof path, "/proc/%d/root/proc/thread-self", (int)process->pid);
+	snprintf(path, sizeof path, "/proc/%d/root/proc/thread-self",
+		(int)process_living_thread(process->pid));
 	return lstat(path, &ignored) == 0;
 }
 
@@ -271,7 +278,8 @@ bool attach_check_library(
 
 	if (stat(library, &ours) != 0)
 		return error_system(err, errno, "%s", library);
-	snprintf(path, sizeof path, "/proc/%d/root%s", (int)process->pid, library);
+	snprintf(path, sizeof path, "/proc/%d/root%s", (int)process_living_thread(process->pid),
+		library);
 	*is_visible = stat(path, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
 		      ours.st_ino == theirs.st_ino && statvfs(path, &place) == 0 &&
 		      (place.f_flag & ST_NOEXEC) == 0;

@@ -283,7 +283,8 @@ static bool compare_with_memory(const struct remote_process *remote,
 	if (!remote_copy(remote, function->address, now, size))
 		return error_set(err, ERROR_NOT_FOUND, "the process has ended");
 	return memcmp(now, function->bytes, size) == 0 ||
-	       refuse_other_tool(remote->pid, found, function->name, function->address, now, err);
+	       refuse_other_tool(
+		       remote->thread, found, function->name, function->address, now, err);
 }
 
 /* Why it cannot be patched wherever the area will be; NULL: it can. */
@@ -418,7 +419,7 @@ static bool use_module(struct entry_functions *found, const struct remote_proces
 	struct entry_distances distances;
 	int prefix = 0;
 
-	if (!open_file(found, remote->pid, module, err))
+	if (!open_file(found, remote->thread, module, err))
 		return false;
 	const struct symbol_tables tables = { &found->image, note_symbol, candidates };
 	visit_functions(&tables);
@@ -427,7 +428,7 @@ static bool use_module(struct entry_functions *found, const struct remote_proces
 	if (prefix == PREFIX_COUNT)
 		return error_set(
 			err, ERROR_NOT_FOUND, "%s has no allocator with symbols", found->where);
-	if (!find_range(found, remote->pid, module, err))
+	if (!find_range(found, remote->thread, module, err))
 		return false;
 	const struct entry_candidate *const chosen = candidates->found[prefix];
 	find_distances(&distances, &found->image, chosen);

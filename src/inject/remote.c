@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "inject/remote.h"
 
+#include <ctype.h>
+#include <dirent.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -325,6 +327,34 @@ static int compare_modules(const void *left, const void *right)
 	return (a->begin > b->begin) - (a->begin < b->begin);
 }
 
+/* Not of a thread that has ended: its memory cannot be opened, or is empty. */
+static bool open_memory(struct remote_process *remote, pid_t thread)
+{
+	char path[64];
+
+	if (remote->memory >= 0)
+		close(remote->memory);
+	snprintf(path, sizeof path, "task/%d/mem", (int)thread);
+	remote->memory = openat(remote->folder, path, O_RDWR | O_CLOEXEC);
+	remote->thread = thread;
+	return remote->memory >= 0 && !remote_is_gone(remote);
+}
+
+static bool open_memory_of_others(struct remote_process *remote)
+{
+	bool done = false;
+	char path[64];
+
+	snprintf(path, sizeof path, "/proc/%d/task", (int)remote->pid);
+	DIR *const tasks = opendir(path);
+	for (struct dirent *entry; tasks != NULL && !done && (entry = readdir(tasks)) != NULL;)
+		done = isdigit((unsigned char)entry->d_name[0]) &&
+		       open_memory(remote, atoi(entry->d_name));
+	if (tasks != NULL)
+		closedir(tasks);
+	return done;
+}
+
 static bool open_process(struct remote_process *remote, struct error *err)
 {
 	char path[64];
@@ -333,11 +363,14 @@ static bool open_process(struct remote_process *remote, struct error *err)
 	remote->folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (remote->folder < 0)
 		return error_set(err, ERROR_NOT_FOUND, "there is no process %d", (int)remote->pid);
-	remote->memory = openat(remote->folder, "mem", O_RDWR | O_CLOEXEC);
-	return remote->memory >= 0 ||
-	       error_set(err, errno == ENOENT ? ERROR_NOT_FOUND : ERROR_DENIED,
-		       "the memory of process %d cannot be opened: %s", (int)remote->pid,
-		       errno_text(errno));
+	if (open_memory(remote, remote->pid))
+		return true;
+	const int number = errno;
+	if (remote->memory < 0 && number != ENOENT && number != ESRCH)
+		return error_set(err, ERROR_DENIED, "the memory of process %d cannot be opened: %s",
+			(int)remote->pid, errno_text(number));
+	return open_memory_of_others(remote) ||
+	       error_set(err, ERROR_NOT_FOUND, "process %d has ended", (int)remote->pid);
 }
 
 bool remote_read(struct remote_process *remote, pid_t pid, struct error *err)
@@ -349,7 +382,7 @@ bool remote_read(struct remote_process *remote, pid_t pid, struct error *err)
 	*remote = (struct remote_process){ .pid = pid, .folder = -1, .memory = -1 };
 	if (!open_process(remote, err))
 		return false;
-	snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
+	snprintf(path, sizeof path, "/proc/%d/task/%d/maps", (int)pid, (int)remote->thread);
 	if (!file_read(path, &maps, err))
 		return false;
 	const char *at = maps.data;

@@ -41,6 +41,8 @@ struct remote_module {
 
 struct remote_process {
 	pid_t pid;
+	pid_t thread; /* by which its memory is read: the main thread may have ended before others
+		       */
 	/* Its folder in /proc, and its memory: not those of a later process with the same pid. */
 	int folder, memory;
 	struct remote_module *modules; /* sorted by `begin` */

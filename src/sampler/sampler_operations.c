@@ -90,7 +90,7 @@ static bool append_mappings(struct buffer *text)
 
 	buffer_append_string(text, "\nMAPPED_LIBRARIES:\n");
 	const size_t size = text->size;
-	if (file_read("/proc/self/maps", text, &ignored))
+	if (file_read_own_maps(text, &ignored))
 		return true;
 	text->size = size;
 	return !text->failed;

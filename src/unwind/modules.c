@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <link.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -107,7 +108,8 @@ static bool copy_memory(void *context, uint64_t address, void *bytes, size_t siz
 {
 	const struct iovec to = { bytes, size };
 	const struct iovec from = { (void *)(uintptr_t)address, size };
-	const ssize_t got = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
+	/* By the number of this thread: the main thread may have ended, and has no memory then. */
+	const ssize_t got = process_vm_readv((pid_t)syscall(SYS_gettid), &to, 1, &from, 1, 0);
 
 	(void)context;
 	if (got < 0 && (errno == EPERM || errno == ENOSYS)) {
