@@ -114,6 +114,21 @@ void agent_thread_give_back(void)
 	atomic_store(&agent_state.started, false);
 }
 
+/*
+ * Also where an attached agent ends without a request, because it must not follow the process into
+ * a sandbox: nothing else could take out what it has changed, and another attach begins anew.
+ */
+static void leave_program(struct agent *agent)
+{
+	const bool is_alone =
+		agent_state.options.settings.attached && !atomic_load(&agent->stopping);
+
+	if (!agent->service.core.is_detaching && !is_alone)
+		return;
+	service_end_run(&agent->service);
+	agent_thread_give_back();
+}
+
 static void *thread_main(void *argument)
 {
 	struct agent *const agent = argument;
@@ -130,8 +145,7 @@ static void *thread_main(void *argument)
 	}
 	if (agent->service.is_last)
 		main_thread_end_process(agent->service.main_thread.status);
-	if (agent->service.core.is_detaching)
-		agent_thread_give_back();
+	leave_program(agent);
 
 	pthread_mutex_lock(&agent_state.lock);
 	agent_state.agent = NULL;

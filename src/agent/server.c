@@ -298,6 +298,15 @@ int64_t server_wait_ms(const struct agent_server *server, int64_t now_ms)
 	return next > now_ms ? next - now_ms : 0;
 }
 
+bool server_is_answering(const struct agent_server *server)
+{
+	for (size_t i = 0; i < server->count; i++) {
+		if (server->connections[i].answering)
+			return true;
+	}
+	return false;
+}
+
 /* Answers one client too many at once, with as much as its buffer takes. */
 static void refuse_client(int fd, const struct memory *memory)
 {

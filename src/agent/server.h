@@ -96,6 +96,9 @@ size_t server_poll_list(const struct agent_server *server, int64_t now_ms, struc
 /* Milliseconds until the next time limit; -1: there is none. */
 int64_t server_wait_ms(const struct agent_server *server, int64_t now_ms);
 
+/* Whether a client is being sent an answer. */
+bool server_is_answering(const struct agent_server *server);
+
 /* Handles what poll found, and time limits. False when the listener turned out not to be ours. */
 MUST_CHECK bool server_step(
 	struct agent_server *server, const struct pollfd *fds, size_t count, int64_t now_ms);

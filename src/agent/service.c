@@ -92,7 +92,7 @@ static void handle_request(
 	/* A run that is overdue ends before the request. */
 	core_tick(&service->core);
 	routes_handle(&service->core, request, response);
-	/* As soon as the answer is sent and the client has left. */
+	/* As soon as all answers are sent. */
 	if (service->core.is_detaching) {
 		service->ends_when_idle = true;
 		service->used_ms -= SERVICE_IDLE_MS;
@@ -134,17 +134,22 @@ void service_init(struct service *service, const struct service_options *options
 	server_init(&service->server, &service->listener, options->memory, &handler);
 }
 
-void service_deinit(struct service *service)
+void service_end_run(struct service *service)
 {
 	struct error ignored;
 	struct run run;
 
-	if (core_is_running(&service->core)) {
-		enter_allocator(service);
-		if (!core_run_stop(&service->core, &run, &ignored)) {
-			/* It was on just now. */
-		}
+	if (!core_is_running(&service->core))
+		return;
+	enter_allocator(service);
+	if (!core_run_stop(&service->core, &run, &ignored)) {
+		/* It was on just now. */
 	}
+}
+
+void service_deinit(struct service *service)
+{
+	service_end_run(service);
 	if (core_wait_ms(&service->core) >= 0) {
 		enter_allocator(service);
 		core_resume(&service->core);
@@ -390,8 +395,7 @@ static int poll_within_limit(struct pollfd *fds, size_t count, int timeout_ms)
 	enum { POLL_AGAIN_MS = 1000 };
 	struct rlimit limit = { 0 };
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == 0 ||
-		limit.rlim_cur >= count) {
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= count) {
 		errno = EINVAL;
 		return -1;
 	}
@@ -421,10 +425,17 @@ static int64_t shorter_wait(int64_t a, int64_t b)
 	return b < 0 || a < b ? a : b;
 }
 
+/* A client that keeps its connection open between requests does not keep a detached agent. */
+static bool has_clients(const struct service *service)
+{
+	return service->core.is_detaching ? server_is_answering(&service->server)
+					  : service->server.count > 0;
+}
+
 /* When an unused agent ends; a client or a run may keep it. */
 static int64_t idle_wait_ms(const struct service *service, bool has_deadline, int64_t now_ms)
 {
-	if (!service->ends_when_idle || has_deadline || service->server.count > 0)
+	if (!service->ends_when_idle || has_deadline || has_clients(service))
 		return -1;
 	const int64_t wait = service->used_ms + SERVICE_IDLE_MS - now_ms;
 	return wait < 0 ? 0 : wait;
@@ -509,7 +520,7 @@ static void maintain(struct service *service, int64_t now_ms)
 static bool is_unused(struct service *service, int64_t now_ms)
 {
 	if (!service->ends_when_idle || now_ms < service->used_ms + SERVICE_IDLE_MS ||
-		service->server.count > 0)
+		has_clients(service))
 		return false;
 	return !is_deadline_set(service);
 }

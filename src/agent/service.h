@@ -86,6 +86,9 @@ struct service {
 
 void service_init(struct service *service, const struct service_options *options);
 
+/* Ends a run that is on. No other thread may use the core. */
+void service_end_run(struct service *service);
+
 /*
  * Ends a run that is on, closes everything and removes the socket. Kept runs stay in their folder.
  */

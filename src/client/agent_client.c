@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 #include "client/process.h"
+#include "client/wake.h"
 
 enum {
 	/* Taking a profile of a million stacks takes seconds, and there may be a queue. */
@@ -234,8 +235,11 @@ static bool check_silence(void *context, struct error *err)
 
 	if (answer_wait->watch.process->pid != 0 && !process_watch_check(&answer_wait->watch, err))
 		return false;
-	if (!answer_wait->is_noticed && on_silence != NULL &&
-		clock_monotonic_ms() - answer_wait->begun_ms >= SILENCE_MS) {
+	const bool is_long = clock_monotonic_ms() - answer_wait->begun_ms >= SILENCE_MS;
+	if (is_long && answer_wait->watch.process->pid != 0 &&
+		!wake_can_poll(answer_wait->watch.process, err))
+		return false;
+	if (is_long && !answer_wait->is_noticed && on_silence != NULL) {
 		answer_wait->is_noticed = true;
 		on_silence(answer_wait->target);
 	}

@@ -148,21 +148,32 @@ static unsigned long number_behind(const char *text, const char *label)
 	return end == number ? ULONG_MAX : value;
 }
 
-bool wake_can_open_files(const struct process *process, struct error *err)
+static bool has_descriptors(const struct process *process, unsigned long min, struct error *err)
 {
-	enum { NEEDED = 16 }; /* with the three standard ones, and for a profile */
 	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 
 	if (!read_of(process->pid, process->pid, "limits", &text))
 		return true;
 	const unsigned long limit = number_behind(buffer_string(&text), "\nMax open files ");
-	if (limit >= NEEDED)
+	if (limit >= min)
 		return true;
 	error_set(err, ERROR_STATE,
 		"%s[%d] leaves its agent no descriptors: its limit of open files "
 		"(RLIMIT_NOFILE) is %lu",
 		process->name, (int)process->pid, limit);
 	return error_hint(err, "prlimit --nofile=64 --pid %d raises the limit", (int)process->pid);
+}
+
+bool wake_can_open_files(const struct process *process, struct error *err)
+{
+	enum { NEEDED = 16 }; /* with the three standard ones, and for a profile */
+
+	return has_descriptors(process, NEEDED, err);
+}
+
+bool wake_can_poll(const struct process *process, struct error *err)
+{
+	return has_descriptors(process, 1, err);
 }
 
 /* Rights in another one exempt from no limit. */
