@@ -369,6 +369,20 @@ static bool is_go(const struct process *process)
 	return process_read_modules(process->pid, &modules, &ignored) && modules.is_go;
 }
 
+/* What /proc shows of a process changes bit by bit while it ends. */
+static bool is_ending(const struct process *process)
+{
+	struct process_modules modules;
+	struct error why;
+
+	if (process_is_kernel_thread(process))
+		return false;
+	if (process_has_ended(process))
+		return true;
+	return process_read_modules(process->pid, &modules, &why) ? !modules.has_mappings
+								  : why.kind == ERROR_NOT_FOUND;
+}
+
 bool attachment_make(const struct process *process, const struct attach_request *request,
 	struct attachment *attachment, struct error *err)
 {
@@ -378,11 +392,16 @@ bool attachment_make(const struct process *process, const struct attach_request 
 	*attachment = (struct attachment){ 0 };
 	if (!check_no_agent(process, err) || !attach_check(process, request->is_forced, err) ||
 		!find_functions(process, request->method, &found, &reason, err))
-		return false;
+		return is_ending(process) ? error_set(err, ERROR_NOT_FOUND, "%s[%d] has ended",
+						    process->name, (int)process->pid)
+					  : false;
 	if (request->wants_mapped && found.count > 0)
 		return refuse_mapped(process, &found, err);
 	if (make(process, request, &found, attachment, err))
 		return true;
+	if (is_ending(process))
+		return error_set(
+			err, ERROR_NOT_FOUND, "%s[%d] has ended", process->name, (int)process->pid);
 	if (reason.kind != ERROR_NONE && err->kind == ERROR_UNSUPPORTED)
 		*err = reason;
 	if (err->kind == ERROR_STATE && is_go(process))

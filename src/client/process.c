@@ -371,8 +371,10 @@ bool process_read_modules(pid_t pid, struct process_modules *modules, struct err
 	*modules = (struct process_modules){ 0 };
 	const char *at = maps.data;
 	struct proc_map map;
-	while (proc_map_next(&at, maps.data + maps.size, &map))
+	while (proc_map_next(&at, maps.data + maps.size, &map)) {
+		modules->has_mappings = true;
 		note_module(modules, &map);
+	}
 	modules->is_go = is_go(pid);
 	if (!modules->has_libc)
 		modules->has_libc = process_read_start(pid, &start, &ignored) && !start.is_static;
@@ -413,7 +415,11 @@ const char *process_environment_find(const struct buffer *environment, const cha
 
 bool process_is_kernel_thread(const struct process *process)
 {
-	return process->exe[0] == '\0' && process->resident_bytes == 0;
+	enum { KTHREADD = 2 };
+
+	/* A program that is just ending has neither a file nor memory, but another parent. */
+	return process->exe[0] == '\0' && process->resident_bytes == 0 &&
+	       (process->pid == KTHREADD || process->parent == KTHREADD);
 }
 
 struct process_start process_start_of_vector(const struct buffer *auxv)

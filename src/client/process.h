@@ -72,8 +72,9 @@ bool process_is_called(const struct process *process, const char *name);
 
 /* The libraries that matter here, as the process has them mapped. Paths as in its own root. */
 struct process_modules {
-	char agent[1024];	    /* libheapctl.so, memory_profile.so or PROCESS_PRELOADER; "" */
-	char jemalloc[1024];	    /* libjemalloc.so.2 and the like */
+	bool has_mappings;   /* not a thread of the kernel, nor a program that is just ending */
+	char agent[1024];    /* libheapctl.so, memory_profile.so or PROCESS_PRELOADER; "" */
+	char jemalloc[1024]; /* libjemalloc.so.2 and the like */
 	char other_allocator[1024]; /* libtcmalloc, libmimalloc, ... */
 	char sanitizer[1024];
 	bool has_agent_mark;  /* its agent can start on demand: see docs/protocol.md */

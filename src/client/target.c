@@ -136,6 +136,9 @@ static bool explain_no_agent(const struct process *process, bool is_only, struct
 	}
 	if (!process_read_modules(process->pid, &modules, err))
 		return error_prefix(err, "%s", process->name);
+	if (!modules.has_mappings)
+		return error_set(
+			err, ERROR_NOT_FOUND, "%s[%d] has ended", process->name, (int)process->pid);
 	switch (wake_read_state(process)) {
 	case WAKE_ASLEEP:
 		error_set(err, ERROR_NOT_FOUND, "%s[%d] has an agent on demand, which is asleep",
@@ -162,8 +165,18 @@ static bool explain_no_agent(const struct process *process, bool is_only, struct
 	if (modules.agent[0] != '\0' && !process_has_agent_thread(process)) {
 		error_set(err, ERROR_NOT_FOUND, "%s[%d] has no agent any more: the agent has ended",
 			process->name, (int)process->pid);
-		if (attach_advise(process, &modules, err) == ATTACH_AFTER)
+		switch (attach_advise(process, &modules, err)) {
+		case ATTACH_AFTER:
 			return false;
+		case ATTACH_REFUSED:
+			return error_hint(err,
+				"heapctl doctor %d says why heapctl attach would not start it "
+				"again",
+				(int)process->pid);
+		case ATTACH_NOW:
+		case ATTACH_NEVER:
+			break;
+		}
 		return error_hint(err, "heapctl attach %d starts it again", (int)process->pid);
 	}
 	if (modules.agent[0] != '\0') {

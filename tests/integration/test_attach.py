@@ -19,7 +19,7 @@ import time
 import unittest
 
 from agent_host import PROGRAMS, only_root
-from processes import (AGENT, Case, HEAPCTL, LANDLOCK_MAKE_SOCK, LANDLOCK_READ_DIR, agent_thread, children_of, free_port, is_alive, jemalloc_path,
+from processes import (AGENT, Case, HEAPCTL, LANDLOCK_MAKE_SOCK, LANDLOCK_READ_DIR, UnixConnection, agent_thread, children_of, free_port, is_alive, jemalloc_path,
                        landlock, need, need_namespace, own_name, processor_seconds, stop, wait_until, wait_while_it_progresses)
 from test_silent_targets import TRACER
 
@@ -294,6 +294,23 @@ class Attached(AttachCase):
         self.attach(process.pid)
         self.assertEqual(process.wait(60), 0)
 
+    def test_a_main_thread_that_has_ended_before(self):
+        code = ("import ctypes, threading, time\n\ndef allocate():\n    blocks = []\n    while True:\n        blocks.append(bytearray(100000))\n"
+                "        del blocks[:-200]\n        time.sleep(0.001)\n\nthreading.Thread(target=allocate).start()\nctypes.CDLL(None).pthread_exit(0)\n")
+        process = self.start_python(code)
+        wait_until(lambda: "\nState:\tZ" in pathlib.Path(f"/proc/{process.pid}/status").read_text(), "the main thread's end")
+        findings = json.loads(self.heapctl("doctor", process.pid, "--json", code=1)[0])["findings"]
+        self.assertIn("can-attach", [finding["code"] for finding in findings])
+        profile = os.path.join(self.folder, "ended.heap")
+        for method in ("got", "entry"):
+            with self.subTest(method):
+                self.attach(process.pid, "--interval", "4KiB", "--method", method)
+                wait_until(lambda: self.status(process.pid)["sampler"]["samples"] > 10, "samples")
+                self.heapctl("dump", process.pid, "-o", profile)
+                self.assertIn("PyByteArray", self.heapctl("report", "--text", profile)[0])
+                self.detach(process.pid)
+        self.assertTrue(agent_thread(process.pid) is None and os.path.isdir(f"/proc/{process.pid}/task"))
+
     def test_a_server_with_an_allocator_of_its_own(self):
         for conf, sampler in (("prof:false", "heapctl"), ("prof:true,prof_active:false", "jemalloc")):
             with self.subTest(conf=conf):
@@ -443,6 +460,63 @@ class Death(AttachCase):
         self.assert_unharmed(process)
 
 
+class Detached(AttachCase):
+    """Whatever happened to the process since, the agent is taken out."""
+    FILTER = """import ctypes, struct, sys, time
+print("ready", flush=True)
+sys.stdin.readline()
+def rule(*fields): return struct.pack("HBBI", *fields)
+libc = ctypes.CDLL(None)
+libc.prctl(38, 1, 0, 0, 0)
+code = ctypes.create_string_buffer(rule(6, 0, 0, 0x7fff0000))
+libc.prctl(22, 2, struct.pack("HxxxxxxQ", 1, ctypes.addressof(code)), 0, 0)
+print("filtered", flush=True)
+while True:
+    x = bytearray(100000)
+    time.sleep(0.01)
+"""
+
+    def test_a_client_that_keeps_its_connection(self):
+        process = self.start_python()
+        self.attach(process.pid)
+        connection = UnixConnection(self.socket_of(process.pid))
+        self.addCleanup(connection.close)
+        connection.request("GET", "/v1/status")
+        self.assertEqual(json.loads(connection.getresponse().read())["pid"], process.pid)
+        self.assertIn("detached", self.detach(process.pid)[0])
+        self.assertIsNone(agent_thread(process.pid))
+
+    def test_a_limit_of_open_files_since(self):
+        process = self.start_python()
+        self.attach(process.pid)
+        limits = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (0, limits[1]))
+        self.assertRegex(self.heapctl("detach", process.pid, code=1)[1],
+                         rf"its limit of open files \(RLIMIT_NOFILE\) is 0 \(prlimit --nofile=64 --pid {process.pid} raises the limit\)")
+        self.assertIsNotNone(agent_thread(process.pid))
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, limits)
+        self.detach(process.pid)
+        self.assertIsNone(agent_thread(process.pid))
+
+    def test_an_agent_that_does_not_follow_into_a_sandbox(self):
+        """It takes out what it has changed, and another one can be attached."""
+        process = self.start_python(self.FILTER, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        self.attach(process.pid)
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        self.assertEqual(process.stdout.readline(), b"filtered\n")
+        self.heapctl("status", process.pid, code=None)
+        wait_until(lambda: agent_thread(process.pid) is None, "the agent's end")
+        hint = f"the agent has ended (heapctl doctor {process.pid} says why heapctl attach would not start it again)"
+        self.assertIn(hint, self.heapctl("detach", process.pid, code=1)[1])
+        self.assertRegex(self.attach(process.pid, code=1)[1], r"is in a sandbox \(seccomp\)")
+        self.attach(process.pid, "--force")
+        self.assertTrue(self.status(process.pid)["profiling"]["active"])
+        self.detach(process.pid)
+        self.assertTrue(is_alive(process.pid))
+
+
 class Refused(AttachCase):
     """Nothing was changed, and the reason is reported."""
 
@@ -587,6 +661,14 @@ class Refused(AttachCase):
         said = self.heapctl("attach", process.pid, code=1, env={"HEAPCTL_DIR": folder})[1]
         self.assertIn(f"{folder} is open to other users (mode 0755): the agent does not use it (chmod 700 {folder})", said)
         self.assertIsNone(agent_thread(process.pid))
+
+    def test_a_folder_that_is_none(self):
+        process = self.start_python()
+        path = os.path.join(self.folder, "file")
+        pathlib.Path(path).touch()
+        said = self.heapctl("attach", process.pid, code=1, env={"HEAPCTL_DIR": path})[1]
+        self.assertIn(f"HEAPCTL_DIR, {path}, is not a folder (", said)
+        self.assertNotIn("libheapctl", pathlib.Path(f"/proc/{process.pid}/maps").read_text())
 
     @only_root
     def test_another_users_process(self):
