@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/json_writer.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8.h"
@@ -48,6 +48,13 @@ void json_array_end(struct json_writer *json)
 	close_scope(json, ']');
 }
 
+/* Bytes that stand for themselves. */
+static bool is_plain(unsigned char c)
+{
+	/* '<' is escaped so that a document can stand inside a script element */
+	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\' && c != '<';
+}
+
 static void write_escaped(struct buffer *out, const char *text, size_t size)
 {
 	const unsigned char *at = (const unsigned char *)text;
@@ -55,24 +62,24 @@ static void write_escaped(struct buffer *out, const char *text, size_t size)
 
 	buffer_append_char(out, '"');
 	while (at < end) {
-		const size_t length = utf8_length((const char *)at, (size_t)(end - at));
-		if (length == 0) {
-			buffer_append_string(out, "\\ufffd");
+		const unsigned char *const plain = at;
+		while (at < end && is_plain(*at))
 			at++;
-			continue;
-		}
-		if (*at == '"' || *at == '\\') {
-			buffer_append_char(out, '\\');
-			buffer_append(out, at, 1);
-		} else if (*at == '\n') {
-			buffer_append_string(out, "\\n");
-		} else if (*at < 0x20 || *at == 0x7f || *at == '<') {
-			/* '<' so that a document can stand inside a script element */
-			buffer_printf(out, "\\u%04x", *at);
-		} else {
+		buffer_append(out, plain, (size_t)(at - plain));
+		if (at == end)
+			break;
+		const size_t length = utf8_length((const char *)at, (size_t)(end - at));
+		if (length == 0)
+			buffer_append_string(out, "\\ufffd");
+		else if (length > 1)
 			buffer_append(out, at, length);
-		}
-		at += length;
+		else if (*at == '"' || *at == '\\')
+			buffer_append(out, (const char[]){ '\\', (char)*at }, 2);
+		else if (*at == '\n')
+			buffer_append_string(out, "\\n");
+		else
+			buffer_printf(out, "\\u%04x", *at);
+		at += length == 0 ? 1 : length;
 	}
 	buffer_append_char(out, '"');
 }
@@ -99,40 +106,166 @@ void json_put_string(struct json_writer *json, const char *text)
 		json_put_string_sized(json, text, strlen(text));
 }
 
+enum { NUMBER_BYTES = 32 };
+
+/* The digits of the number, which end at `end`; returns the first. */
+static char *write_digits(char *end, uint64_t value)
+{
+	do {
+		*--end = (char)('0' + value % 10);
+		value /= 10;
+	} while (value != 0);
+	return end;
+}
+
+static void put_digits(struct json_writer *json, bool is_negative, uint64_t value)
+{
+	char text[NUMBER_BYTES];
+	char *const end = text + sizeof text;
+	char *first = write_digits(end, value);
+
+	if (is_negative)
+		*--first = '-';
+	before_value(json);
+	buffer_append(json->out, first, (size_t)(end - first));
+}
+
 void json_put_integer(struct json_writer *json, int64_t value)
 {
-	before_value(json);
-	buffer_printf(json->out, "%" PRId64, value);
+	put_digits(json, value < 0, value < 0 ? -(uint64_t)value : (uint64_t)value);
 }
 
 void json_put_unsigned(struct json_writer *json, uint64_t value)
 {
-	before_value(json);
-	buffer_printf(json->out, "%" PRIu64, value);
+	put_digits(json, false, value);
 }
 
-void json_put_real(struct json_writer *json, double value)
+/*
+ * The shorter of "%.15g" and "%.17g" that is the same number when it is read, as the C library
+ * writes it.
+ */
+static void format_real(double value, char text[NUMBER_BYTES])
 {
-	char text[32];
-
-	if (!isfinite(value)) {
-		json_put_null(json);
-		return;
-	}
-	before_value(json);
-	snprintf(text, sizeof text, "%.17g", value);
+	snprintf(text, NUMBER_BYTES, "%.17g", value);
 	if (strtod(text, NULL) == value) {
-		char shorter[32];
+		char shorter[NUMBER_BYTES];
 		snprintf(shorter, sizeof shorter, "%.15g", value);
 		if (strtod(shorter, NULL) == value)
-			memcpy(text, shorter, sizeof text);
+			memcpy(text, shorter, sizeof shorter);
 	}
 	/* A locale may write a decimal comma. */
 	for (char *c = text; *c != '\0'; c++) {
 		if (*c == ',')
 			*c = '.';
 	}
-	buffer_append_string(json->out, text);
+}
+
+#ifdef __SIZEOF_INT128__
+
+static const uint64_t powers[] = { 1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000,
+	1000000000, 10000000000, 100000000000, 1000000000000, 10000000000000, 100000000000000,
+	1000000000000000, 10000000000000000, 100000000000000000, 1000000000000000000,
+	10000000000000000000U };
+
+/* `digits` with `decimals` of them behind the point, without zeros at the end. */
+static void place_point(uint64_t digits, int decimals, char text[NUMBER_BYTES])
+{
+	char all[NUMBER_BYTES];
+	char *const end = all + sizeof all;
+
+	while (decimals > 0 && digits % 10 == 0) {
+		digits /= 10;
+		decimals--;
+	}
+	char *first = write_digits(end, digits);
+	while (end - first <= decimals)
+		*--first = '0';
+	const size_t behind = (size_t)decimals;
+	const size_t before = (size_t)(end - first) - behind;
+	memcpy(text, first, before);
+	text[before] = '.';
+	memcpy(text + before + 1, first + before, behind);
+	text[before + (behind > 0) + behind] = '\0';
+}
+
+/* How many decimals make 17 digits of it. */
+static int count_decimals(double value)
+{
+	int decimals = 16;
+
+	while (decimals > 2 && value >= (double)powers[17 - decimals])
+		decimals--;
+	for (double least = 1; value < least; least /= 10)
+		decimals++;
+	return decimals;
+}
+
+/* Rounds up what is more than half, and half to the even neighbour. */
+static uint64_t round_up(uint64_t whole, bool is_above_half, bool is_half)
+{
+	return whole + (is_above_half || (is_half && whole % 2 != 0));
+}
+
+/*
+ * format_real() for the numbers from 0.001 to 1e15, ten times as fast: a report has millions. A
+ * number is an integer of 53 bits times a power of two from -62 to -3, so its 17 digits are the
+ * upper bits of a product of 117 bits. 15 digits are read as the quotient of two integers that
+ * doubles have exactly, which is rounded as strtod() rounds.
+ */
+static bool format_real_fast(double value, char text[NUMBER_BYTES])
+{
+	uint64_t bits;
+
+	if (!(value >= 1e-3 && value < 1e15))
+		return false;
+	memcpy(&bits, &value, sizeof bits);
+	const int decimals = count_decimals(value);
+	const unsigned shift = 1075 - (unsigned)(bits >> 52);
+	const uint64_t integer = (bits & ((UINT64_C(1) << 52) - 1)) | UINT64_C(1) << 52;
+	const __uint128_t product = (__uint128_t)integer * powers[decimals];
+	const uint64_t whole = (uint64_t)(product >> shift);
+	const uint64_t rest = (uint64_t)product & ((UINT64_C(1) << shift) - 1);
+	const uint64_t half = UINT64_C(1) << (shift - 1);
+	if (whole < powers[16] || whole >= powers[17])
+		return false;
+	const uint64_t lost = whole % 100;
+	const uint64_t fewer = round_up(
+		whole / 100, lost > 50 || (lost == 50 && rest > 0), lost == 50 && rest == 0);
+	if ((double)fewer / (double)powers[decimals - 2] == value)
+		place_point(fewer, decimals - 2, text);
+	else
+		place_point(round_up(whole, rest > half, rest == half), decimals, text);
+	return true;
+}
+
+#else
+
+static bool format_real_fast(double value, char text[NUMBER_BYTES])
+{
+	(void)value;
+	(void)text;
+	return false;
+}
+
+#endif
+
+void json_put_real(struct json_writer *json, double value)
+{
+	char text[NUMBER_BYTES + 1] = "-";
+	const double size = fabs(value);
+
+	if (!isfinite(value)) {
+		json_put_null(json);
+		return;
+	}
+	if (size < 1e15 && size == (double)(uint64_t)size && (value != 0 || !signbit(value))) {
+		put_digits(json, value < 0, (uint64_t)size);
+		return;
+	}
+	if (!format_real_fast(size, text + 1))
+		format_real(size, text + 1);
+	before_value(json);
+	buffer_append_string(json->out, signbit(value) ? text : text + 1);
 }
 
 void json_put_bool(struct json_writer *json, bool value)

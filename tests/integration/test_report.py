@@ -9,6 +9,7 @@ import os
 import pathlib
 import pty
 import re
+import resource
 import select
 import shutil
 import signal
@@ -171,6 +172,15 @@ class Report(unittest.TestCase):
         for option in ("--top", "--pid", "--debuginfod-timeout"):
             said = run("report", option, "-3", self.first, code=2).stderr.decode()
             self.assertIn(f"{option}: -3 is outside ", said)
+
+    def test_a_process_that_does_not_exist(self):
+        ended = subprocess.Popen(["true"])
+        ended.wait()
+        for verb in ["report"], ["diff", self.first]:
+            said = run(*verb, f"--pid={ended.pid}", self.first, code=1).stderr.decode()
+            self.assertIn(f"--pid: there is no process {ended.pid} (leave out --pid", said)
+        # A process of the gateway's may end while its profile is rendered.
+        run("report", f"--pid={ended.pid}", "--pid-may-have-ended", self.first)
 
     def test_source_without_debug_information_leads_to_assembly(self):
         profile = self.path("no-lines")
@@ -826,6 +836,25 @@ class Work(Case):
                                 capture_output=True, text=True)
         self.assertEqual(result.returncode, 0, result.stderr)
         return result.stdout
+
+    def processor_seconds(self, *arguments):
+        """Of three runs the least: other programs slow some of them down."""
+        def once():
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run([HEAPCTL, "report", *arguments], check=True, env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return min(once() for _ in range(3))
+
+    @unittest.skipIf(SANITIZED, "a ratio of costs, which a sanitizer changes")
+    def test_json_costs_about_as_much_as_other_outputs(self):
+        lines = ["heap_v2/524288", "  t*: 40000: 40000000 [0: 0]"]
+        for i in range(40000):
+            lines += [f"@ {i + 0x1000:#x} {i % 500 + 0x20000:#x} {i % 20 + 0x40000:#x}", f"  t*: {1 + i % 7}: {(1 + i % 7) * (16 + i % 4001)} [0: 0]"]
+        path = os.path.join(self.folder, "wide.heap")
+        pathlib.Path(path).write_text("\n".join(lines + ["", "MAPPED_LIBRARIES:", "00001000-00900000 r-xp 00000000 fe:00 1 /nowhere/server", ""]))
+        # Twelve times as much where the C library writes each number.
+        self.assertLess(self.processor_seconds("--json", "--no-cache", path), 5 * self.processor_seconds("--collapsed", "--no-cache", path))
 
     def test_addresses_that_share_their_lower_bits(self):
         """They differ in the upper twenty bits alone, which would be in one place of an index that is made of a product's lower half."""
