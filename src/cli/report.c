@@ -16,6 +16,7 @@
 #include "cli/report_options.h"
 #include "cli/report_output.h"
 #include "cli/report_session.h"
+#include "client/process.h"
 #include "source/symbolize.h"
 #include "render/quantity.h"
 #include "source/source.h"
@@ -185,10 +186,25 @@ static bool print_address_names(const struct report_options *options, struct err
 	return done;
 }
 
+/* Without its process the files of a profile would be read from other places. */
+static bool check_pid(const struct report_options *options, struct error *err)
+{
+	struct process process;
+
+	if (options->pid == 0 || options->pid_may_have_ended ||
+		process_read((pid_t)options->pid, &process, err))
+		return true;
+	if (err->kind == ERROR_NOT_FOUND)
+		error_hint(err, "leave out --pid: the profile says which files it is of");
+	return error_prefix(err, "--pid");
+}
+
 static bool report(const struct report_options *options, struct error *err)
 {
 	CLEANUP(report_session_close) struct report_session session = { 0 };
 
+	if (!check_pid(options, err))
+		return false;
 	if (options->output == REPORT_SYMBOLS)
 		return print_address_names(options, err);
 	if (!report_session_open(&session, options, err))

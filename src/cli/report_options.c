@@ -171,6 +171,9 @@ const struct verb_option report_option_table[] = {
 	{ 0, "subtitle", 0, "TEXT",
 		.help = "text below the heading, instead of the names of the profiles",
 		TEXT(subtitle) },
+	/* For the gateway: a process may end while its profile is rendered. */
+	{ 0, "pid-may-have-ended", 0, NULL, .help = "ignore --pid once its process has ended",
+		.is_hidden = true, SWITCH(pid_may_have_ended) },
 	/* For the gateway: its scratch files have no names and times. */
 	{ 0, "when-ms", 0, "MS", .help = "for --pprof: when it was taken", .is_hidden = true,
 		TEXT(when_ms) },

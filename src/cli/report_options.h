@@ -59,8 +59,9 @@ struct report_options {
 	long debuginfod_seconds; /* for all answers together */
 	bool no_inlines;
 	bool no_cache;
-	bool debug; /* say where symbols came from */
-	long pid;   /* of the profiled process, when it still runs; 0 for none */
+	bool debug;		 /* say where symbols came from */
+	long pid;		 /* of the profiled process, when it still runs; 0 for none */
+	bool pid_may_have_ended; /* then it is ignored */
 
 	long seconds; /* of a CPU profile from a server */
 	long scale;   /* of the gv viewer */

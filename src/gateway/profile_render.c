@@ -239,6 +239,7 @@ static void add_heading(struct command_line *line, const struct backend *backend
 		return;
 	snprintf(number, sizeof number, "%d", (int)backend->pid);
 	command_line_add(line, "--pid", number);
+	command_line_add(line, "--pid-may-have-ended", NULL);
 }
 
 /* Tells a scraper that sampling is off: its answer looks fine but is empty. */

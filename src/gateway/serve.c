@@ -255,7 +255,10 @@ static bool start_servers(
 static bool watch_process(int64_t pid, int *fd, struct error *err)
 {
 	*fd = pid == 0 ? -1 : (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
-	return pid == 0 || *fd >= 0 || error_system(err, errno, "watching process %d", (int)pid);
+	if (pid == 0 || *fd >= 0)
+		return true;
+	error_system(err, errno, "--until-exit: watching process %d", (int)pid);
+	return error_hint(err, "give the pid of a process that runs; heapctl ps --all lists them");
 }
 
 /* False for a signal that ends the gateway. */
