@@ -402,7 +402,7 @@ bool filtered_profile_make(const struct view_input *inputs, size_t input_count,
 	selector.out->default_counter = selector.out->has_allocated
 						? request->counter
 						: request->counter % PROFILE_ALLOC_OBJECTS;
-	if (is_difference)
+	if (is_difference || request->drop_negative)
 		add_up_samples(selector.out, request->drop_negative);
 	*ret = TAKE(selector.out);
 	return true;

@@ -388,10 +388,10 @@ static void drop_negative(struct view *view)
 {
 	for (size_t i = 0; i < view->path_count; i++) {
 		struct view_path *const path = &view->paths[i];
-		struct estimate *const base = view_path_base(view, path);
 		for (int c = 0; c < PROFILE_COUNTERS; c++) {
-			if (path->now[c].value >= base[c].value)
+			if (path->now[c].value >= path->base[c].value)
 				continue;
+			struct estimate *const base = view_path_base(view, path);
 			view->total[c] -= path->now[c].value;
 			view->base_total[c] -= base[c].value;
 			path->now[c] = base[c] = (struct estimate){ 0 };
@@ -468,7 +468,7 @@ bool view_build(const struct view_input *inputs, size_t input_count,
 		builder.view->whole = builder.totals.whole;
 	}
 	describe(builder.view, inputs, input_count, request);
-	if (request->drop_negative && builder.view->is_difference)
+	if (request->drop_negative)
 		drop_negative(builder.view);
 	*ret = TAKE(builder.view);
 	return true;

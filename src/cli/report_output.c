@@ -155,7 +155,8 @@ static bool write_raw(const struct report_session *session, struct buffer *out, 
 			session->profiles[0]->name);
 		return error_hint(err, "add --pprof instead of --raw");
 	}
-	if (session->profile_count == 1 && is_unfiltered(session->options))
+	if (session->profile_count == 1 && is_unfiltered(session->options) &&
+		!session->options->drop_negative)
 		return symbolized_write(session->profiles[0], allocator_frame_has_module, out, err);
 	return select_all(session, false, PRUNE_NOTHING, &selected, err) &&
 	       symbolized_write(selected, allocator_frame_has_module, out, err);

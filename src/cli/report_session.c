@@ -645,7 +645,7 @@ bool report_session_view(const struct report_session *session,
 			options->mean_delay && session->profiles[0]->kind == PROFILE_CONTENTION,
 		.drop_negative = options->drop_negative,
 		.totals_only = variation->totals_only && session->base_count == 0 &&
-			       !options->fragmentation,
+			       !options->fragmentation && !options->drop_negative,
 		.title = options->title != NULL ? options->title : report_session_title(session),
 		.subtitle = options->subtitle != NULL ? options->subtitle : subtitle,
 	};

@@ -229,9 +229,12 @@ bool raw_write(const struct profile *profile, struct buffer *out, struct error *
 	if (profile->kind != PROFILE_HEAP && profile->kind != PROFILE_GROWTH)
 		return error_set(err, ERROR_UNSUPPORTED,
 			"%s: only heap and growth profiles can be written as text", profile->name);
-	if (has_bad_counters(profile))
-		return error_set(err, ERROR_UNSUPPORTED,
-			"%s: negative values cannot be written as text", profile->name);
+	if (has_bad_counters(profile)) {
+		error_set(err, ERROR_UNSUPPORTED, "%s: negative values cannot be written as text",
+			profile->name);
+		return error_hint(
+			err, "use --pprof or --json, or add --drop_negative to see what grew");
+	}
 	if (profile->weighting == PROFILE_EXPONENTIAL && profile->kind == PROFILE_HEAP)
 		write_heap_v2(profile, out);
 	else

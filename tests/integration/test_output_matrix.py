@@ -233,6 +233,7 @@ class Matrix(unittest.TestCase):
         yield "empty, of pprof", 0, [self.convert("pprof", self.write("empty", HEADER + MAPPINGS))]
         yield "pprof", 3007, [self.convert("pprof", symbolized)]
         yield profile("collapsed", 120, "main;serve;parse 100\nmain;serve 20\n")
+        yield profile("negative", 80, "main;serve;parse 100\nmain;serve -20\n")
         yield profile("collapsed, hostile names", 7, 'a"b;<c>\\N;fn=(1) x 7\n')
         yield profile("cpu", 5, cpu_profile([(3, [0x2000, 0x1001]), (2, [0x1001])]))
         yield profile("empty cpu", 0, cpu_profile([]))
@@ -272,10 +273,15 @@ class Matrix(unittest.TestCase):
         if output == "raw" and not is_heap:
             self.assertIn("add --pprof", self.report(output, shape, arguments, code=1))
             return
-        if total < 0 and output == "callgrind":
-            self.assertIn("has no negative values", self.report(output, shape, arguments, code=2))
+        has_less = arguments[-1].endswith("negative")
+        if (total < 0 or has_less) and output == "callgrind":
+            self.assertIn("--drop_negative", self.report(output, shape, arguments, code=2))
             shape.append("--drop_negative")
-            total = 0
+            total = 100 if has_less else 0
+        if has_less and output == "raw":
+            self.assertIn("add --drop_negative", self.report(output, shape, arguments, code=1))
+            shape.append("--drop_negative")
+            total = 100
         if "=" in output:
             self.report(output, shape, arguments, code=None)
             return
