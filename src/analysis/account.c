@@ -54,8 +54,11 @@ bool account_stats_read(
 	const json_t *const merged =
 		json_object_get(json_object_get(jemalloc, "stats.arenas"), "merged");
 
-	if (merged == NULL || json_object_get(all, "allocated") == NULL)
-		return error_set(err, ERROR_INPUT, "%s has no statistics of jemalloc", name);
+	if (merged == NULL || json_object_get(all, "allocated") == NULL) {
+		error_set(err, ERROR_INPUT, "%s has no statistics of jemalloc", name);
+		return error_hint(err, "heapctl account takes an agent, a gateway's target or a "
+				       "bundle of one");
+	}
 	const double page = number(json_object_get(jemalloc, "arenas"), "page");
 	const char *const version = json_string_value(json_object_get(jemalloc, "version"));
 	const char *const dss = json_string_value(json_object_get(options, "dss"));

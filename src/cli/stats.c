@@ -45,7 +45,9 @@ static bool fetch(const struct target *target, const struct stats_request *reque
 	snprintf(path, sizeof path, "/v1/stats?format=%s%s%s%s", request->as_json ? "json" : "text",
 		sections == NULL ? "" : "&options=", sections == NULL ? "" : sections,
 		request->walks_heap ? "w" : "");
-	if (!agent_get(target, path, &answer, err))
+	if (!agent_get(target, path, &answer, err) ||
+		!agent_check_type(target, request->as_json ? "application/json" : "text/plain",
+			"statistics", &answer, err))
 		return false;
 	const struct buffer *const body = &answer.body;
 	if (!file_write_fd(output_fd(output), output_name(output), body->data, body->size, err))

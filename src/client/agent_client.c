@@ -94,6 +94,21 @@ static enum error_kind kind_of_code(const char *code, int status)
 	}
 }
 
+/* What to do about an answer that no agent or gateway gives. */
+static void advise(const struct http_answer *answer, struct error *err)
+{
+	const char *const place = http_answer_field(answer, "location");
+
+	if (answer->status >= 300 && answer->status < 400 && place != NULL)
+		error_hint(err,
+			"it leads to %.200s: use the address of an agent or a gateway there",
+			place);
+	else if (answer->status >= 502 && answer->status <= 504)
+		error_hint(err, "a proxy answers there: check that the server behind it runs");
+	else
+		error_hint(err, "another program or a proxy answers there: check the address");
+}
+
 /* The first line of an answer that is no JSON: a proxy in between, an old gateway. */
 static void describe_text(struct http_answer *answer, struct error *err)
 {
@@ -102,6 +117,7 @@ static void describe_text(struct http_answer *answer, struct error *err)
 	error_set(err, kind_of_code("", answer->status), "the answer was %d %s%s%.*s",
 		answer->status, http_reason(answer->status), *text == '\0' ? "" : ": ",
 		(int)strcspn(text, "\r\n"), text);
+	advise(answer, err);
 }
 
 static bool describe_failure(
@@ -389,6 +405,18 @@ bool agent_get(const struct target *target, const char *path, struct http_answer
 	const struct agent_call call = { .method = "GET", .path = path };
 
 	return agent_call(target, &call, answer, err);
+}
+
+bool agent_check_type(const struct target *target, const char *type, const char *what,
+	const struct http_answer *answer, struct error *err)
+{
+	const char *const content = http_answer_field(answer, "content-type");
+
+	if (content != NULL && strncmp(content, type, strlen(type)) == 0)
+		return true;
+	error_set(err, ERROR_INPUT, "%s: the answer is no %s but %.80s", target->label, what,
+		content == NULL ? "a body without a type" : content);
+	return error_hint(err, "check that it is an agent or a gateway of heapctl");
 }
 
 bool agent_call_json(const struct target *target, const char *method, const char *path,

@@ -98,6 +98,13 @@ MUST_CHECK bool agent_append_process_name(
 DEFINE_CLEANUP(json_cleanup, json_t *, json_decref)
 
 /*
+ * Whether a successful answer has this media type: other programs answer every path, too. `what`
+ * is what was asked for.
+ */
+MUST_CHECK bool agent_check_type(const struct target *target, const char *type, const char *what,
+	const struct http_answer *answer, struct error *err);
+
+/*
  * Parses an answer. Many small values take many times the memory of their text, so there is a limit
  * on them, too. `flags` as of json_loadb: jemalloc's statistics have a key twice. NULL with the
  * reason in `problem`.

@@ -497,6 +497,13 @@ bool source_profile(struct source *source, struct profile **profile, struct erro
 	       profile_read(source->name, text.start, cursor_left(&text), &wanted, profile, err);
 }
 
+static bool advise_without_stats(const struct source *source, struct error *err)
+{
+	return error_hint(err, "%s",
+		is_remote(source) ? "check that it is an agent or a gateway of heapctl"
+				  : "write the bundle again with heapctl dump --bundle TARGET");
+}
+
 bool source_stats(struct source *source, const json_t **stats, struct error *err)
 {
 	json_error_t problem;
@@ -505,14 +512,18 @@ bool source_stats(struct source *source, const json_t **stats, struct error *err
 	if (source->stats == NULL) {
 		if (!source_text(source, SOURCE_STATS, &text, err))
 			return false;
-		if (cursor_left(&text) == 0)
-			return error_set(err, ERROR_INPUT, "%s has no statistics", source->name);
+		if (cursor_left(&text) == 0) {
+			error_set(err, ERROR_INPUT, "%s has no statistics", source->name);
+			return advise_without_stats(source, err);
+		}
 		/* jemalloc names some keys twice, so duplicates are accepted. */
 		source->stats =
 			agent_json_parse((const char *)text.start, cursor_left(&text), 0, &problem);
-		if (source->stats == NULL)
-			return error_set(err, ERROR_INPUT, "%s has no statistics: %s", source->name,
+		if (source->stats == NULL) {
+			error_set(err, ERROR_INPUT, "%s has no statistics: %s", source->name,
 				problem.text);
+			return advise_without_stats(source, err);
+		}
 	}
 	*stats = source->stats;
 	return true;

@@ -264,6 +264,9 @@ static bool fetch_history(struct source_series *series, const struct source *sou
 	if (fd < 0)
 		return error_system(err, errno, "memory for the history");
 	if (agent_call(&source->target, &call, &answer, &failure)) {
+		if (!agent_check_type(
+			    &source->target, "application/x-tar", "history", &answer, err))
+			return false;
 		*has_history = true;
 		return file_map_fd(fd, source->name, &map, err) &&
 		       read_tar(series, source, cursor_over(map.data, map.size), err);

@@ -58,6 +58,27 @@ class ThroughAGateway(Case):
     def answer(self, request, body, status=200, kind="application/json"):
         self.server.answers[request] = (status, kind, body if isinstance(body, bytes) else json.dumps(body).encode())
 
+    def test_answers_of_other_programs_have_a_hint(self):
+        self.serve()
+        def moved(handler):
+            handler.send_response(301)
+            handler.send_header("Location", "http://there.example/")
+            handler.send_header("Content-Length", "0")
+            handler.end_headers()
+        page = (200, "text/html", b"<html>hello</html>")
+        for answer, hint in ((404, "text/plain", b"not json"), "check the address"), ((500, "text/plain", b""), "check the address"), \
+                ((403, "application/json", b'{"message": "no"}'), "check the address"), \
+                ((502, "text/html", b"<html>"), "check that the server behind it runs"), (moved, "it leads to http://there.example/: use"):
+            for path in "GET /v1/status", "GET /v1/stats?format=text", "GET /v1/profile", "POST /v1/activate":
+                self.server.answers[path] = answer
+            for verb in "status", "stats", "dump", "activate":
+                self.assertIn(hint, self.heapctl(verb, self.url, code=None)[1], verb)
+        self.server.answers = dict.fromkeys(("GET /v1/stats?format=text", "GET /v1/stats?format=json", "GET /api/v1/trend?format=raw"), page)
+        for verb in ["stats"], ["stats", "--json"], ["trend"]:
+            out, said = self.heapctl(*verb, self.url, code=1)
+            self.assertIn("text/html (check that it is an agent or a gateway of heapctl)", said)
+            self.assertEqual(out, "")
+
     def refused(self, *arguments, **options):
         _, said = self.heapctl(*arguments, code=1, **options)
         self.assertTrue(said.startswith("heapctl: "), said)

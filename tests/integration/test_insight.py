@@ -190,7 +190,7 @@ class Account(InsightCase):
         out, _ = self.heapctl("account", path)
         self.assertRegex(out.split("\n")[0], rf"bundle\.tar: redis-server\[{self.server.pid}\], \d+:\d+:\d+$")
         for member, before, after, told in (("smaps", None, b"none\n", "smaps in it has no mapping"),
-                                            ("stats.json", None, b'{"jemalloc":{"stats.arenas":{"merged":{}}}}', "no statistics of jemalloc"),
+                                            ("stats.json", None, b'{"jemalloc":{"stats.arenas":{"merged":{}}}}', "no statistics of jemalloc (heapctl account takes"),
                                             ("heapctl-bundle.json", b'"bundle":1', b'"bundle":2', "it is a bundle of format 2"),
                                             ("heapctl-bundle.json", None, b"nonsense", "is damaged: it has no format number")):
             with self.subTest(told):
