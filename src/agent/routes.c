@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/run.h"
+#include "agent/thread.h"
 #include "base/units.h"
 #include "sampler/entry_area.h"
 #include "wire/http_target.h"
@@ -145,6 +146,7 @@ static bool handle_detach(struct route_call *exchange, struct error *err)
 	json_init(&json, &exchange->response->body);
 	json_object_begin(&json);
 	json_member_bool(&json, "detached", true);
+	json_member_unsigned(&json, "mapped_bytes", thread_own_module_bytes());
 	json_object_end(&json);
 	return true;
 }

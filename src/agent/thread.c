@@ -127,6 +127,41 @@ size_t thread_stack_bytes(void)
 	return (total + 4095) & ~(size_t)4095;
 }
 
+struct own_module {
+	uintptr_t address; /* in it */
+	size_t bytes;
+};
+
+static int measure_own(struct dl_phdr_info *object, size_t size, void *context)
+{
+	struct own_module *const own = context;
+	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	bool is_own = false;
+	size_t bytes = 0;
+
+	(void)size;
+	for (unsigned i = 0; i < object->dlpi_phnum; i++) {
+		const ElfW(Phdr) *const segment = &object->dlpi_phdr[i];
+		const uintptr_t begin = object->dlpi_addr + segment->p_vaddr;
+		if (segment->p_type != PT_LOAD)
+			continue;
+		is_own = is_own || own->address - begin < segment->p_memsz;
+		bytes += ((begin + segment->p_memsz + page - 1) & ~(page - 1)) -
+			 (begin & ~(page - 1));
+	}
+	if (is_own)
+		own->bytes = bytes;
+	return is_own;
+}
+
+size_t thread_own_module_bytes(void)
+{
+	struct own_module own = { .address = (uintptr_t)measure_own };
+
+	dl_iterate_phdr(measure_own, &own);
+	return own.bytes;
+}
+
 static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
 
 /*

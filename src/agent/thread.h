@@ -58,6 +58,10 @@ bool process_mark_is_ours(void);
  */
 size_t thread_stack_bytes(void);
 
+/* What is mapped of the module that contains this code: it stays when an attached agent has ended.
+ */
+size_t thread_own_module_bytes(void);
+
 /*
  * Starts a thread, to be joined. A `stack_bytes` of 0 is what the program's threads have. 0, or the
  * reason why not: an errno.

@@ -129,9 +129,17 @@ static int run_attach(const struct verb *verb, int argc, char **argv)
 	return EXIT_DONE;
 }
 
-static void print_detached(const struct target *target, const struct entry_result *restored)
+static void print_detached(
+	const struct target *target, const json_t *answer, const struct entry_result *restored)
 {
-	printf("%s: detached; the library stays mapped, unused\n", target->label);
+	const int64_t mapped_bytes = json_number(answer, "mapped_bytes");
+
+	/* An agent of another version may not say it. */
+	if (mapped_bytes > 0)
+		printf("%s: detached; %" PRId64 " bytes of the library stay mapped, unused\n",
+			target->label, mapped_bytes);
+	else
+		printf("%s: detached; the library stays mapped, unused\n", target->label);
 	if (restored->functions > 0)
 		printf("%zu functions are restored; all %d threads stood still for %.1f ms\n",
 			restored->functions, restored->threads, (double)restored->stop_us / 1000);
@@ -159,7 +167,7 @@ static int run_detach(const struct verb *verb, int argc, char **argv)
 	if (as_json)
 		control_print_json(answer);
 	else
-		print_detached(&target, &restored);
+		print_detached(&target, answer, &restored);
 	return EXIT_DONE;
 }
 

@@ -483,8 +483,13 @@ while True:
         self.addCleanup(connection.close)
         connection.request("GET", "/v1/status")
         self.assertEqual(json.loads(connection.getresponse().read())["pid"], process.pid)
-        self.assertIn("detached", self.detach(process.pid)[0])
+        out, _ = self.detach(process.pid)
         self.assertIsNone(agent_thread(process.pid))
+        # What stays is said in bytes: the file's mappings, and the rest of its data behind them.
+        said = int(re.search(r"detached; (\d+) bytes of the library stay mapped", out)[1])
+        lines = [line.split() for line in pathlib.Path(f"/proc/{process.pid}/maps").read_text().splitlines() if "libheapctl" in line]
+        mapped = sum(int(end, 16) - int(begin, 16) for begin, end in (line[0].split("-") for line in lines))
+        self.assertGreaterEqual(said, mapped)
 
     def test_a_limit_of_open_files_since(self):
         process = self.start_python()
