@@ -205,10 +205,36 @@ static enum attempt try_threads(const struct injection *injection,
 	return ATTEMPT_REFUSED;
 }
 
+/*
+ * In a program with musl a pthread_create() waits for a fork() of another thread. That may wait for
+ * a lock which only the borrowed thread would release, so none is borrowed meanwhile.
+ */
+static const char forking[] = "waits for a lock in fork()";
+
+static bool has_waiting_fork(const struct injection *injection, const struct thread_list *list)
+{
+	struct stack_registers registers;
+	long number;
+
+	for (size_t i = 0; injection->remote.has_musl && i < list->count; i++) {
+		if (thread_read_waiting(
+			    injection->remote.pid, list->threads[i], &registers, &number) &&
+			musl_is_forking(&injection->waiting.musl, &injection->remote, registers.sp,
+				registers.pc, number))
+			return true;
+	}
+	return false;
+}
+
 static bool explain_refusal(const struct borrowed_thread *borrowed, size_t threads, int patience_ms,
 	const char *refusal, struct error *err)
 {
-	if (borrowed->stops.total_us > STOPS_MAX_US)
+	if (refusal == forking)
+		error_set(err, ERROR_STATE,
+			"a fork() of it waits for a lock of the C library (%d ms), and with musl a "
+			"new thread would wait for that fork()",
+			patience_ms);
+	else if (borrowed->stops.total_us > STOPS_MAX_US)
 		error_set(err, ERROR_STATE,
 			"none of its %zu threads could be used, and they have stood still for %d "
 			"ms in all: the last one %s",
@@ -235,6 +261,11 @@ bool borrow_some_thread(const struct injection *injection, const struct borrow_l
 			return injection_explain_end(err);
 		if (!threads_read(&list, injection->remote.pid, err))
 			return false;
+		if (has_waiting_fork(injection, &list)) {
+			refusal = forking;
+			clock_sleep_us(LOOK_AGAIN_US);
+			continue;
+		}
 		sort_threads(injection, &list);
 		const enum attempt attempt = try_threads(
 			injection, limits, &list, until_ms, borrowed, &refusal, &failure);

@@ -75,6 +75,16 @@ static bool explain_no_start(const struct injection *injection,
 {
 	if (remote_is_gone(&injection->remote))
 		return injection_explain_end(err);
+	char byte;
+	/* The borrowed thread has mapped it, and is in pthread_create(). */
+	if (remote_copy(&injection->remote, injection->memory, &byte, sizeof byte)) {
+		error_set(err, ERROR_STATE,
+			"its pthread_create() has not returned for %d s: another thread has a lock "
+			"that it needs, or forks (musl)",
+			START_MS / 1000);
+		return error_hint(err, "try again when that has ended; the attach that has begun "
+				       "ends by itself then");
+	}
 	take_back(injection, borrowed);
 	error_set(err, ERROR_STATE,
 		"it could not start a thread: no memory, or a limit of processes (RLIMIT_NPROC, "

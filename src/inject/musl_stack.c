@@ -43,6 +43,8 @@ static void read_libc(struct musl_code *code, const struct remote_process *remot
 	code->wait = find_code(
 		module, bytes, got, wait_code, sizeof wait_code - 1, sizeof wait_code - 2);
 	code->restorer = find_code(module, bytes, got, restorer_code, sizeof restorer_code - 1, 0);
+	if (remote_functions(remote, module, "fork", &code->fork, 1) == 0)
+		code->fork = (struct remote_function){ 0 };
 }
 
 void musl_code_find(struct musl_code *code, const struct remote_process *remote)
@@ -79,6 +81,26 @@ bool musl_is_waiting(const struct musl_code *code, uint64_t pc, long call)
 		return false;
 	for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
 		if (calls[i] == call)
+			return true;
+	}
+	return false;
+}
+
+bool musl_is_forking(const struct musl_code *code, const struct remote_process *remote, uint64_t sp,
+	uint64_t pc, long call)
+{
+	enum { WORDS = 64, CALL = 0xe8, CALL_BYTES = 5 };
+	uint64_t words[WORDS];
+	unsigned char byte = 0;
+
+	/* It waits for its locks elsewhere than for the program. */
+	if (call != SYS_futex || musl_is_waiting(code, pc, call))
+		return false;
+	const size_t got = remote_copy_some(remote, sp, words, sizeof words);
+	for (size_t i = 0; i < got / sizeof *words; i++) {
+		if (words[i] > code->fork.begin && words[i] < code->fork.end &&
+			remote_copy(remote, words[i] - CALL_BYTES, &byte, sizeof byte) &&
+			byte == CALL)
 			return true;
 	}
 	return false;

@@ -23,6 +23,7 @@ struct musl_code {
 	uint64_t wait;	   /* behind the system call of a cancellation point */
 	uint64_t restorer; /* where signal handlers return */
 	uint64_t exit, pthread_exit;
+	struct remote_function fork;
 };
 
 /* All 0 where its C library is another one. */
@@ -30,6 +31,13 @@ void musl_code_find(struct musl_code *code, const struct remote_process *remote)
 
 /* Whether a thread at `pc`, in system call `call`, waits for what the program has asked for. */
 bool musl_is_waiting(const struct musl_code *code, uint64_t pc, long call);
+
+/*
+ * Whether a thread in system call `call` at `pc` waits for a lock within fork(). It may have been
+ * there before: what is left on its stack is not told apart.
+ */
+bool musl_is_forking(const struct musl_code *code, const struct remote_process *remote, uint64_t sp,
+	uint64_t pc, long call);
 
 /* Whether a stack's outermost frame outside of the C library returns here. */
 bool musl_is_start(

@@ -159,6 +159,12 @@ class Refused(MuslCase):
         self.assert_refused(process, "is in a signal handler")
         self.assert_unharmed(process)
 
+    def test_a_fork_that_waits(self):
+        """The thread that would be used is the one that lets fork() go on: were it to wait for fork(), the program would stand still."""
+        process = self.start_storm("forking")
+        self.assert_refused(process, r"a fork\(\) of it waits for a lock of the C library \(\d+ ms\), .*\(try again; nothing was changed\)")
+        self.assert_unharmed(process)
+
     def test_a_stopped_process(self):
         # That alone ends its calls with EINTR.
         process = self.start_waits(0, "interrupted")

@@ -55,6 +55,30 @@ static void a_start_calls_exit_with_the_result(void **state)
 	close(remote.memory);
 }
 
+static void a_fork_that_waits_for_a_lock_is_on_the_stack(void **state)
+{
+	static unsigned char bytes[64];
+	const uint64_t begin = (uint64_t)(uintptr_t)bytes;
+	uint64_t stack[64] = { 0 };
+	const uint64_t sp = (uint64_t)(uintptr_t)stack;
+	const struct musl_code forks = {
+		.wait = WAIT, .restorer = RESTORER, .fork = { begin, begin + sizeof bytes }
+	};
+	struct remote_process remote = { .memory = open("/proc/self/mem", O_RDONLY) };
+
+	(void)state;
+	bytes[10] = 0xe8; /* a call returns behind it */
+	assert_false(musl_is_forking(&forks, &remote, sp, 1, SYS_futex));
+	stack[5] = begin + 14;
+	assert_false(musl_is_forking(&forks, &remote, sp, 1, SYS_futex));
+	stack[5] = begin + 15;
+	assert_true(musl_is_forking(&forks, &remote, sp, 1, SYS_futex));
+	assert_false(musl_is_forking(&forks, &remote, sp, 1, SYS_read));
+	/* At a cancellation point it waits for the program. */
+	assert_false(musl_is_forking(&forks, &remote, sp, WAIT, SYS_futex));
+	close(remote.memory);
+}
+
 static void words_of_a_stack(void **state)
 {
 	struct remote_module module = {
@@ -112,6 +136,7 @@ static void a_stack_that_is_too_long(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_thread_waits_at_one_instruction),
 	cmocka_unit_test(a_start_calls_exit_with_the_result),
+	cmocka_unit_test(a_fork_that_waits_for_a_lock_is_on_the_stack),
 	cmocka_unit_test(words_of_a_stack),
 	cmocka_unit_test(a_stack_that_is_too_long),
 };

@@ -3,20 +3,22 @@
  * A program that does one thing again and again while an agent is attached to it and detached, and
  * checks its blocks meanwhile.
  *
- * usage: storms fork|flush|thread|signal|exec|handler|(load LIBRARY)
+ * usage: storms fork|flush|thread|signal|exec|handler|forking|(load LIBRARY)
  *
  * Prints "ready", then what went wrong, or "ok" and a count at the end of its input.
  *
  * fork: children that allocate; flush: children, while a stream's lock keeps fork() waiting;
  * thread: threads that allocate and end; signal: handlers on an alternate stack that wait; load: a
  * library that is opened and closed; exec: the program itself, several times a second. "handler"
- * waits for its input in a handler that has interrupted malloc().
+ * waits for its input in a handler that has interrupted malloc(), "forking" while the fork() of
+ * another thread waits for a lock.
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,6 +134,46 @@ static void begin_streams(void)
 		fault("no reader or thread");
 }
 
+static _Atomic bool must_end, has_ended;
+static _Atomic long forks;
+
+static void *fork_in_thread(void *ignored)
+{
+	for (; !must_end; forks++)
+		fork_at_once(NULL);
+	has_ended = true;
+	return ignored;
+}
+
+/* fork() waits for the stream's lock until the input comes: then the pipe is read. */
+static void wait_while_forking(struct pollfd *input)
+{
+	struct pollfd full = { .events = POLLOUT };
+	static char block[FLUSHED_BYTES];
+	pthread_t flusher, forker;
+
+	if (pipe(slow) != 0 || pthread_create(&flusher, NULL, flush_streams, NULL) != 0)
+		fault("no pipe or thread");
+	full.fd = slow[1];
+	while (poll(&full, 1, 0) != 0)
+		usleep(PAUSE_US);
+	if (pthread_create(&forker, NULL, fork_in_thread, NULL) != 0)
+		fault("no thread");
+	/* The stream's thread may be between two writes. */
+	for (long before = -1; forks != before; usleep(500 * PAUSE_US))
+		before = forks;
+	if (write(STDOUT_FILENO, "ready\n", 6) != 6 || poll(input, 1, -1) != 1)
+		fault("no input");
+	/* A new thread would wait for fork(). */
+	full = (struct pollfd){ .fd = slow[0], .events = POLLIN };
+	must_end = true;
+	while (!has_ended) {
+		if (poll(&full, 1, 1) == 1 && read(slow[0], block, sizeof block) <= 0)
+			fault("the pipe");
+	}
+	_exit(write(STDOUT_FILENO, "ok 1\n", 5) != 5);
+}
+
 static void *run_thread(void *ignored)
 {
 	(void)ignored;
@@ -239,12 +281,15 @@ int main(int count, char **words)
 									 : NULL;
 	long rounds = 0;
 
-	if (step == NULL && strcmp(mode, "exec") != 0 && strcmp(mode, "handler") != 0)
+	if (step == NULL && strcmp(mode, "exec") != 0 && strcmp(mode, "handler") != 0 &&
+		strcmp(mode, "forking") != 0)
 		return 2;
 	if (step == wait_for_signals)
 		begin_signals();
 	if (step == fork_at_once)
 		begin_streams();
+	if (strcmp(mode, "forking") == 0)
+		wait_while_forking(&input);
 	if (getenv("STORMS_IS_READY") == NULL) {
 		puts("ready");
 		fflush(stdout);
