@@ -182,16 +182,26 @@ void sampler_leave_thread_out(void)
 	set_countdown(&sampler_thread, INT64_MAX);
 }
 
+/* Not its address, which the next thread gets. From 1 on, and again after 65535 threads. */
+static uint16_t number_of(struct sampler_thread *thread)
+{
+	static _Atomic uint16_t last;
+
+	while (thread->number == 0)
+		thread->number = (uint16_t)(atomic_fetch_add(&last, 1) + 1);
+	return thread->number;
+}
+
 /* Where the calling thread is, for the blocks that it allocates and frees. */
 static struct live_block read_moment(void)
 {
-	const struct sampler_thread *const thread = &sampler_thread;
+	struct sampler_thread *const thread = &sampler_thread;
 	const uint64_t allocated =
 		thread->allocated + (uint64_t)(thread->drawn - thread->countdown);
 
 	return (struct live_block){ .birth_ms = (uint32_t)clock_monotonic_ms(),
 		.birth_kib = (uint32_t)(allocated >> 10),
-		.thread = (uint16_t)((uintptr_t)thread >> 6) };
+		.thread = number_of(thread) };
 }
 
 /* Whether a block that is freed now was temporary. */

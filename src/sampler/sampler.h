@@ -111,6 +111,7 @@ struct sampler_thread {
 	uint32_t epoch;	    /* in which it was drawn */
 	bool is_sampling;   /* has the lock, or is about to: a signal handler may allocate */
 	bool is_left_out;
+	uint16_t number;    /* 0 before its first sample */
 	uint64_t random;    /* 0 before the first draw */
 	const void *nested; /* the block that a function called by another one has counted */
 };

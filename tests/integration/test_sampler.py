@@ -212,7 +212,8 @@ class Probes(unittest.TestCase):
         self.assertEqual({(name, len(arguments.split())) for name, arguments in found}, {("alloc", 3), ("free", 1)})
 
 
-# 1000 bytes each: freed at once; after 4 MB more and 50 ms; by another thread that much later; never.
+# 1000 bytes each: freed at once; after 4 MB more and 50 ms; by another thread that much later; by a thread in the place of the one that
+# allocated them and has ended, when it has allocated as much; never.
 CHURN = """
 #include <pthread.h>
 #include <stdio.h>
@@ -223,9 +224,16 @@ static void *volatile last;
 void *site_soon(void) { return last = malloc(1000); }
 void *site_late(void) { return last = malloc(1000); }
 void *site_handed(void) { return last = malloc(1000); }
+void *site_left(void) { return last = malloc(1000); }
 void *site_kept(void) { return last = malloc(1000); }
-static void *late[BLOCKS], *handed[BLOCKS];
-static void *free_handed(void *unused) { for (int i = 0; i < BLOCKS; i++) free(handed[i]); return unused; }
+static void *late[BLOCKS], *handed[BLOCKS], *left[BLOCKS];
+static void *leave(void *unused) { for (int i = 0; i < BLOCKS; i++) left[i] = site_left(); return unused; }
+static void *free_handed(void *unused)
+{
+	for (int i = 0; i < BLOCKS; i++) site_kept();
+	for (int i = 0; i < BLOCKS; i++) { free(handed[i]); free(left[i]); }
+	return unused;
+}
 static void wait_for_line(const char *word) { char line[16]; puts(word); fflush(stdout); if (read(0, line, sizeof line) <= 0) exit(2); }
 int main(void)
 {
@@ -233,6 +241,8 @@ int main(void)
 	wait_for_line("ready");
 	for (int i = 0; i < BLOCKS; i++) { late[i] = site_late(); handed[i] = site_handed(); }
 	for (int i = 0; i < BLOCKS; i++) site_kept();
+	pthread_create(&thread, NULL, leave, NULL);
+	pthread_join(thread, NULL);
 	usleep(50000);
 	pthread_create(&thread, NULL, free_handed, NULL);
 	pthread_join(thread, NULL);
