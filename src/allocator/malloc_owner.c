@@ -247,9 +247,13 @@ static void read_glibc(
 	}
 	report->heap_size = read_heap_size();
 	if (!may_walk && (report->heap_size == 0 || report->heap_size > MALLOC_WALK_BYTES_MAX)) {
+		/* Huge pages put heaps elsewhere, and /proc may be missing. */
+		char size[40] = "heaps of unknown size";
+		if (report->heap_size > 0)
+			snprintf(size, sizeof size, "%llu MiB",
+				(unsigned long long)(report->heap_size >> 20));
 		snprintf(report->reason, sizeof report->reason,
-			"glibc would walk all free chunks of %llu MiB while malloc waits",
-			(unsigned long long)(report->heap_size >> 20));
+			"glibc would walk all free chunks of %s while malloc waits", size);
 		return;
 	}
 	const struct glibc_mallinfo info = stats->glibc();

@@ -125,6 +125,17 @@ class OtherMallocs(GatewayCase):
         # The status is requested often, and must not walk the heap.
         self.assertIsNone(ask(self.socket_of(process.pid), "/v1/status")[1]["memory"])
 
+    def test_heaps_that_cannot_be_found_are_no_small_ones(self):
+        """With huge pages glibc maps its main heap, too."""
+        process = self.start(sys.executable, "-c", "print('ready', flush=True); input()", stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             env={"LD_PRELOAD": AGENT, "GLIBC_TUNABLES": "glibc.malloc.hugetlb=2"})
+        process.stdout.readline()
+        self.wait_for_agent(process.pid)
+        account, _ = self.account(process.pid)
+        self.assertEqual(account["without_figures"], "glibc would walk all free chunks of heaps of unknown size while malloc waits")
+        _, rows = self.account("--walk", process.pid)
+        self.assertGreater(rows["in_use"]["bytes"], 1 << 20)
+
     def test_a_bundle_has_what_the_process_has(self):
         process, own = self.start_host(SMALL)
         path = os.path.join(self.folder, "small.tar")
