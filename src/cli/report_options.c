@@ -174,7 +174,9 @@ const struct verb_option report_option_table[] = {
 	/* For the gateway: a process may end while its profile is rendered. */
 	{ 0, "pid-may-have-ended", 0, NULL, .help = "ignore --pid once its process has ended",
 		.is_hidden = true, SWITCH(pid_may_have_ended) },
-	/* For the gateway: its scratch files have no names and times. */
+	/* For the gateway: its scratch files have no processes, names and times. */
+	{ 0, "pids", 0, "PID,...", .help = "the same for each of several profiles; 0 for none",
+		.is_hidden = true, TEXT(pids) },
 	{ 0, "when-ms", 0, "MS", .help = "for --pprof: when it was taken", .is_hidden = true,
 		TEXT(when_ms) },
 	{ 0, "span-ms", 0, "MS", .help = "for --pprof: the time that it covers", .is_hidden = true,

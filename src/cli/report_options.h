@@ -61,6 +61,7 @@ struct report_options {
 	bool no_cache;
 	bool debug;		 /* say where symbols came from */
 	long pid;		 /* of the profiled process, when it still runs; 0 for none */
+	const char *pids;	 /* one for each profile, with commas between them; NULL: pid */
 	bool pid_may_have_ended; /* then it is ignored */
 
 	long seconds; /* of a CPU profile from a server */

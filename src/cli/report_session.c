@@ -418,20 +418,33 @@ static bool add_library(struct report_session *session, struct error *err)
 	return true;
 }
 
-/* The running process that all profiles are of; 0 when there is none. */
-static pid_t process_of(const struct report_session *session)
+/* The running process of each profile; 0 where there is none. Free with free(). */
+static pid_t *processes_of(const struct report_session *session)
 {
-	if (session->options->pid != 0)
-		return (pid_t)session->options->pid;
-	return session->profile_count == 1 ? session->pid : 0;
+	pid_t *const pids = xcalloc(session->profile_count, sizeof *pids);
+	const char *listed = session->options->pids;
+
+	for (size_t i = 0; i < session->profile_count; i++) {
+		if (session->options->pid != 0)
+			pids[i] = (pid_t)session->options->pid;
+		else if (session->profile_count == 1)
+			pids[i] = session->pid;
+		if (listed == NULL)
+			continue;
+		char *end = NULL;
+		pids[i] = (pid_t)strtol(listed, &end, 10);
+		listed = *end == ',' ? end + 1 : NULL;
+	}
+	return pids;
 }
 
 bool report_session_add_symbols(struct report_session *session, struct error *err)
 {
+	CLEANUP(free_cleanup) pid_t *pids = processes_of(session);
 	const struct symbolize_options options = {
 		.program = session->program,
 		.lib_prefixes = session->options->lib_prefixes,
-		.pid = process_of(session),
+		.pids = pids,
 	};
 	size_t count = 0;
 

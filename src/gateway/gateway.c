@@ -58,6 +58,19 @@ void gateway_end_work(struct gateway *gateway)
 	__atomic_sub_fetch(&gateway->counters.working, 1, __ATOMIC_RELAXED);
 }
 
+void merge_queue_init(struct merge_queue *queue)
+{
+	*queue = (struct merge_queue){ .is_taken = false };
+	pthread_mutex_init(&queue->mutex, NULL);
+	clock_condition_init(&queue->changed);
+}
+
+void merge_queue_deinit(struct merge_queue *queue)
+{
+	pthread_cond_destroy(&queue->changed);
+	pthread_mutex_destroy(&queue->mutex);
+}
+
 bool gateway_find(struct gateway *gateway, const struct request *request, struct backend **backend,
 	struct error *err)
 {
@@ -95,16 +108,65 @@ bool thread_start(pthread_t *thread, size_t stack_bytes, void *(*work)(void *con
 }
 
 enum {
-	THREADS_MAX = 16,
-	ALL_THREADS_MAX = 128, /* of all polls at a time: many requests may poll at once */
+	ALL_THREADS_MAX = 128, /* of all calls at a time: many requests may work at once */
 	THREAD_STACK_BYTES = 512 * 1024,
 };
+
+struct shared_work {
+	gateway_work *work;
+	void *context;
+	size_t count;
+	size_t next; /* changed atomically */
+};
+
+static void *take_items(void *context)
+{
+	struct shared_work *const shared = context;
+
+	for (;;) {
+		const size_t i = __atomic_fetch_add(&shared->next, 1, __ATOMIC_RELAXED);
+		if (i >= shared->count)
+			return NULL;
+		shared->work(shared->context, i);
+	}
+}
+
+static unsigned all_threads;
+
+static bool start_thread(
+	struct shared_work *shared, const pthread_attr_t *attributes, pthread_t *thread)
+{
+	if (__atomic_add_fetch(&all_threads, 1, __ATOMIC_RELAXED) <= ALL_THREADS_MAX &&
+		pthread_create(thread, attributes, take_items, shared) == 0)
+		return true;
+	__atomic_sub_fetch(&all_threads, 1, __ATOMIC_RELAXED);
+	return false;
+}
+
+void gateway_work_together(size_t count, unsigned threads_max, gateway_work *work, void *context)
+{
+	struct shared_work shared = { .work = work, .context = context, .count = count };
+	const size_t wanted = count < threads_max ? count : threads_max;
+	pthread_t threads[GATEWAY_THREADS_MAX];
+	pthread_attr_t attributes;
+	size_t started = 0;
+
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, THREAD_STACK_BYTES);
+	/* This thread works, too, alone when no other can be started. */
+	while (started + 1 < wanted && start_thread(&shared, &attributes, &threads[started]))
+		started++;
+	pthread_attr_destroy(&attributes);
+	take_items(&shared);
+	for (size_t i = 0; i < started; i++)
+		pthread_join(threads[i], NULL);
+	__atomic_sub_fetch(&all_threads, (unsigned)started, __ATOMIC_RELAXED);
+}
 
 struct poll_job {
 	struct target_poll *poll;
 	const struct target_poll *earlier; /* NULL: none */
 	const char *path;
-	size_t next; /* changed atomically */
 };
 
 static void poll_target(struct poll_result *item, const char *path)
@@ -125,50 +187,15 @@ static void poll_target(struct poll_result *item, const char *path)
 	blob_drop(answer.body);
 }
 
-static void *work(void *context)
+static void poll_item(void *context, size_t i)
 {
-	struct poll_job *const job = context;
+	const struct poll_job *const job = context;
+	struct poll_result *const item = &job->poll->items[i];
 
-	for (;;) {
-		const size_t i = __atomic_fetch_add(&job->next, 1, __ATOMIC_RELAXED);
-		if (i >= job->poll->count)
-			return NULL;
-		struct poll_result *const item = &job->poll->items[i];
-		if (job->earlier != NULL && job->earlier->items[i].value == NULL)
-			item->err = job->earlier->items[i].err;
-		else
-			poll_target(item, job->path);
-	}
-}
-
-static unsigned all_threads;
-
-static bool start_thread(struct poll_job *job, const pthread_attr_t *attributes, pthread_t *thread)
-{
-	if (__atomic_add_fetch(&all_threads, 1, __ATOMIC_RELAXED) <= ALL_THREADS_MAX &&
-		pthread_create(thread, attributes, work, job) == 0)
-		return true;
-	__atomic_sub_fetch(&all_threads, 1, __ATOMIC_RELAXED);
-	return false;
-}
-
-static void work_together(struct poll_job *job)
-{
-	const size_t wanted = job->poll->count < THREADS_MAX ? job->poll->count : THREADS_MAX;
-	pthread_t threads[THREADS_MAX];
-	pthread_attr_t attributes;
-	size_t count = 0;
-
-	pthread_attr_init(&attributes);
-	pthread_attr_setstacksize(&attributes, THREAD_STACK_BYTES);
-	/* This thread works, too, alone when no other can be started. */
-	while (count + 1 < wanted && start_thread(job, &attributes, &threads[count]))
-		count++;
-	pthread_attr_destroy(&attributes);
-	work(job);
-	for (size_t i = 0; i < count; i++)
-		pthread_join(threads[i], NULL);
-	__atomic_sub_fetch(&all_threads, (unsigned)count, __ATOMIC_RELAXED);
+	if (job->earlier != NULL && job->earlier->items[i].value == NULL)
+		item->err = job->earlier->items[i].err;
+	else
+		poll_target(item, job->path);
 }
 
 void target_poll_run(struct target_poll *poll, const struct backend_list *list, const char *path,
@@ -182,7 +209,7 @@ void target_poll_run(struct target_poll *poll, const struct backend_list *list, 
 	};
 	for (size_t i = 0; i < list->count; i++)
 		poll->items[i].backend = list->items[i];
-	work_together(&job);
+	gateway_work_together(list->count, GATEWAY_THREADS_MAX, poll_item, &job);
 }
 
 void target_poll_deinit(struct target_poll *poll)

@@ -36,6 +36,19 @@ struct gateway_counters {
 	int64_t active; /* requests being answered and snapshots being kept now */
 };
 
+/*
+ * Profiles of many processes are added up for one request at a time: while the others wait, they
+ * have none of the space, the descriptors and the processors that this takes.
+ */
+struct merge_queue {
+	pthread_mutex_t mutex; /* of what follows */
+	pthread_cond_t changed;
+	bool is_taken;
+};
+
+void merge_queue_init(struct merge_queue *queue);
+void merge_queue_deinit(struct merge_queue *queue);
+
 struct send_supervisor;
 struct store;
 struct watch_manager;
@@ -50,7 +63,9 @@ struct gateway {
 	struct watch_manager *watch_manager; /* NULL: nothing is watched */
 	struct send_supervisor *sender;	     /* NULL: nothing is sent */
 	struct gateway_counters counters;
+	struct merge_queue merges;
 	const char *token; /* NULL when none is needed */
+	bool has_tls;
 	int64_t started_ms;
 	int stop_fd; /* readable once the gateway is to stop: nothing new is begun */
 	void (*log)(const char *line);
@@ -92,6 +107,14 @@ MUST_CHECK bool gateway_find_name(struct gateway *gateway, const struct request 
  */
 MUST_CHECK bool thread_start(pthread_t *thread, size_t stack_bytes, void *(*work)(void *context),
 	void *context, const char *purpose, struct error *err);
+
+/*
+ * Calls work(context, i) for each i below `count`, in up to `threads_max` threads, of which this is
+ * one. There may be fewer when the gateway has many already.
+ */
+enum { GATEWAY_THREADS_MAX = 16 };
+typedef void gateway_work(void *context, size_t i);
+void gateway_work_together(size_t count, unsigned threads_max, gateway_work *work, void *context);
 
 /*
  * Asks many targets the same question at once: those that hang delay the others by one time limit.

@@ -275,11 +275,13 @@ static bool make_trend(void *context, struct blob **blob, struct error *err)
 		return true;
 	}
 	add_options(&line, render);
+	const char *const folder = store_folder(order->gateway->store);
 	const struct worker_job job = {
 		.owner = order->user,
 		.arguments = line.arguments,
-		.inputs = { series },
-		.names = { store_folder(order->gateway->store) },
+		.inputs = &series,
+		.names = &folder,
+		.input_count = 1,
 	};
 	const bool ok = worker_run(&order->gateway->workers, &job, blob, err);
 	command_line_deinit(&line);

@@ -15,6 +15,7 @@
 #include "base/xalloc.h"
 #include "client/agent_client.h"
 #include "gateway/handlers.h"
+#include "gateway/merged_render.h"
 #include "gateway/profile_render.h"
 #include "gateway/gateway.h"
 #include "gateway/web_assets.h"
@@ -263,10 +264,33 @@ static bool parse_id(const struct request *request, const char *name, int64_t ot
 	return true;
 }
 
-bool api_profile(struct gateway *gateway, const struct request *request, struct reply *reply,
+/* `name`: what it is of, for a file. */
+static bool render_profile(struct gateway *gateway, const struct request *request,
+	struct profile_render *render, char name[GATEWAY_NAME_BYTES], struct blob **result,
 	struct error *err)
 {
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
+
+	if (!parse_id(request, "id", RUN_PROFILES_NOW, &render->id, err) ||
+		!parse_id(request, "base", -1, &render->base_id, err))
+		return false;
+	snprintf(name, GATEWAY_NAME_BYTES, "%s",
+		request->target_name == NULL ? "profile" : request->target_name);
+	if (request_number(request, "merge", 0) == 0) {
+		if (!gateway_find(gateway, request, &backend, err))
+			return false;
+		snprintf(name, GATEWAY_NAME_BYTES, "%s", backend->name);
+		return profile_render_get(gateway, backend, render, result, err);
+	}
+	if (render->id == RUN_PROFILES_NOW && render->base_id < 0)
+		return merged_render_get(gateway, request, render, result, err);
+	error_set(err, ERROR_USAGE, "merge=1 adds up what is in use now");
+	return error_hint(err, "leave out id and base: each process has its own runs");
+}
+
+bool api_profile(struct gateway *gateway, const struct request *request, struct reply *reply,
+	struct error *err)
+{
 	CLEANUP(blob_cleanup) struct blob *result = NULL;
 	const char *const format = request_text(request, "format");
 	struct profile_render render = {
@@ -280,15 +304,14 @@ bool api_profile(struct gateway *gateway, const struct request *request, struct 
 		.by_cumulative = request_number(request, "cumulative", 0) != 0,
 	};
 
-	if (!parse_id(request, "id", RUN_PROFILES_NOW, &render.id, err) ||
-		!parse_id(request, "base", -1, &render.base_id, err) ||
-		!gateway_find(gateway, request, &backend, err) ||
-		!profile_render_get(gateway, backend, &render, &result, err))
+	char name[GATEWAY_NAME_BYTES];
+
+	if (!render_profile(gateway, request, &render, name, &result, err))
 		return false;
 	reply_blob(reply, 200, render.format->media_type, result);
 	reply->policy = render.format->policy;
 	if (request_number(request, "download", 0) != 0)
-		reply_attachment(reply, "%s.%s.%s", backend->name,
+		reply_attachment(reply, "%s.%s.%s", name,
 			request_text(request, "id") == NULL ? "now" : request_text(request, "id"),
 			render.format->extension);
 	return true;

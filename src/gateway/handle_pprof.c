@@ -7,6 +7,7 @@
 #include "base/xalloc.h"
 #include "client/agent_client.h"
 #include "gateway/handlers.h"
+#include "gateway/merged_render.h"
 #include "gateway/profile_render.h"
 #include "gateway/worker.h"
 
@@ -170,8 +171,11 @@ bool go_index(struct gateway *gateway, const struct request *request, struct rep
 		"heap              objects in use, as pprof\n"
 		"heap?seconds=30   the difference of two profiles, sampling stays as it is\n"
 		"heap?debug=1      as jemalloc wrote it\n"
+		"heap?merge=1      the sum of all processes of the name\n"
 		"allocs            the same with all allocations, where prof_accum is on\n"
-		"cmdline           the command line\n",
+		"cmdline           the command line\n\n"
+		"There is no profile, goroutine, mutex, block or trace: switch them off in the "
+		"scraper.\n",
 		backend->target.label);
 	return true;
 }
@@ -204,10 +208,27 @@ static bool draw_difference(struct gateway *gateway, struct backend *backend,
 	return ok;
 }
 
+/* The profiles of single processes, and those that merge=1 adds up. */
+static bool render_heap(struct gateway *gateway, const struct request *request,
+	const struct profile_render *render, struct blob **result, struct error *err)
+{
+	CLEANUP(backend_cleanup) struct backend *backend = NULL;
+	const bool is_difference = render->base_id == RUN_PROFILES_NOW;
+
+	if (request_number(request, "merge", 0) != 0) {
+		if (!is_difference)
+			return merged_render_get(gateway, request, render, result, err);
+		error_set(err, ERROR_USAGE, "merge=1 adds up what is in use now");
+		return error_hint(err, "leave out seconds, or merge=1 and choose /targets/PID/");
+	}
+	return gateway_find(gateway, request, &backend, err) &&
+	       (is_difference ? draw_difference(gateway, backend, request, render, result, err)
+			      : profile_render_get(gateway, backend, render, result, err));
+}
+
 static bool reply_heap(struct gateway *gateway, const struct request *request, const char *counter,
 	struct reply *reply, struct error *err)
 {
-	CLEANUP(backend_cleanup) struct backend *backend = NULL;
 	CLEANUP(blob_cleanup) struct blob *result = NULL;
 	const bool is_difference = request_number(request, "seconds", 0) > 0;
 	const bool is_text = request_number(request, "debug", 0) > 0 && !is_difference;
@@ -218,9 +239,7 @@ static bool reply_heap(struct gateway *gateway, const struct request *request, c
 		.span_ms = request_number(request, "seconds", 0) * 1000,
 	};
 
-	if (!gateway_find(gateway, request, &backend, err) ||
-		!(is_difference ? draw_difference(gateway, backend, request, &render, &result, err)
-				: profile_render_get(gateway, backend, &render, &result, err)))
+	if (!render_heap(gateway, request, &render, &result, err))
 		return false;
 	reply_blob(reply, 200, is_text ? "text/plain; charset=utf-8" : "application/octet-stream",
 		result);

@@ -32,8 +32,8 @@ handler pprof_heap, pprof_growth, pprof_symbol, pprof_cmdline;
 /* Go */
 handler go_index, go_heap, go_allocs, go_cmdline;
 
-/* Prometheus */
-handler metrics;
+/* Prometheus, and what reads its discovery */
+handler metrics, discovery;
 
 /* Forwards the agent's protocol. */
 handler agent_read, agent_change;

@@ -181,7 +181,7 @@ const char *profile_format_media_type(const char *format)
 	return profile_format_find(format)->media_type;
 }
 
-static void add_options(struct command_line *line, const struct profile_render *render)
+void profile_render_add_options(const struct profile_render *render, struct command_line *line)
 {
 	command_line_add(line, "report", NULL);
 	command_line_add(line, render->format->option, NULL);
@@ -205,7 +205,8 @@ static void add_options(struct command_line *line, const struct profile_render *
  * "the run of 2026-01-31 14:05:00 UTC", or which kind of profile else it is; in `text`, or a
  * constant. Below 0 it is what a run began with.
  */
-static const char *describe_id(const struct profile_render *render, int64_t id, char text[64])
+static const char *describe_id(
+	const struct profile_render *render, int64_t id, char text[PROFILE_TIME_BYTES])
 {
 	const bool is_now = id == RUN_PROFILES_NOW;
 	const time_t seconds = (time_t)((is_now ? clock_realtime_ms() : id) / 1000);
@@ -214,7 +215,7 @@ static const char *describe_id(const struct profile_render *render, int64_t id, 
 	if (id < 0)
 		return "what was in use before it";
 	gmtime_r(&seconds, &parts);
-	strftime(text, 64,
+	strftime(text, PROFILE_TIME_BYTES,
 		render->is_of_snapshots ? "what was in use at %F %T UTC"
 		: is_now		? "what is in use at %F %T UTC"
 					: "the run of %F %T UTC",
@@ -222,10 +223,17 @@ static const char *describe_id(const struct profile_render *render, int64_t id, 
 	return text;
 }
 
+const char *profile_time_describe(char text[PROFILE_TIME_BYTES])
+{
+	static const struct profile_render now = { .base_id = -1 };
+
+	return describe_id(&now, RUN_PROFILES_NOW, text);
+}
+
 static void add_heading(struct command_line *line, const struct backend *backend,
 	const struct profile_render *render)
 {
-	char now[64], before[64], number[16];
+	char now[PROFILE_TIME_BYTES], before[PROFILE_TIME_BYTES], number[16];
 
 	command_line_add(line, "--title", backend->target.label);
 	describe_id(render, render->id, now);
@@ -285,9 +293,9 @@ bool profile_render_run(struct gateway *gateway, struct backend *backend,
 	struct blob **blob, struct error *err)
 {
 	struct command_line line = { 0 };
-	char now[64], before[64];
+	char now[PROFILE_TIME_BYTES], before[PROFILE_TIME_BYTES];
 
-	add_options(&line, render);
+	profile_render_add_options(render, &line);
 	add_heading(&line, backend, render);
 	add_times(&line, backend, render);
 	if (base != NULL)
@@ -296,20 +304,22 @@ bool profile_render_run(struct gateway *gateway, struct backend *backend,
 	if (base != NULL && render->base_id < 0)
 		command_line_add(&line, "--drop_negative", NULL);
 	command_line_add(&line, "/proc/self/fd/3", NULL);
+	struct blob *const inputs[] = { profile, base };
+	const char *const names[] = { describe_id(render, render->id, now),
+		describe_id(render, render->base_id, before) };
 	const struct worker_job job = {
 		.owner = backend->owner,
 		.arguments = line.arguments,
-		.inputs = { profile, base },
-		.names = { describe_id(render, render->id, now),
-			describe_id(render, render->base_id, before) },
+		.inputs = inputs,
+		.names = names,
+		.input_count = base == NULL ? 1 : 2,
 	};
 	const bool ok = worker_run(&gateway->workers, &job, blob, err);
 	command_line_deinit(&line);
 	return ok;
 }
 
-/* The key of the render in the cache; `owner` identifies the profiles that it is made of. Owned. */
-static char *profile_render_key(const char *owner, const struct profile_render *render)
+char *profile_render_key(const char *owner, const struct profile_render *render)
 {
 	/* Patterns come last, so that nothing in them can be another part of the key. */
 	return xasprintf("%s/%" PRId64 "/%" PRId64 "/%s/%s/%s/%d%d%d/%zu:%s/%s", owner, render->id,

@@ -68,6 +68,16 @@ const struct profile_format *profile_format_find(const char *name);
 /* Of a format that is in profile_format_names. */
 const char *profile_format_media_type(const char *format);
 
+/* The options of heapctl report that the render needs, but for headings and profiles. */
+void profile_render_add_options(const struct profile_render *render, struct command_line *line);
+
+/* "what is in use at 2026-01-31 14:05:00 UTC", now; in `text`. */
+enum { PROFILE_TIME_BYTES = 64 };
+const char *profile_time_describe(char text[PROFILE_TIME_BYTES]);
+
+/* The key of the render in the cache; `owner` identifies the profiles that it is made of. Owned. */
+char *profile_render_key(const char *owner, const struct profile_render *render);
+
 /* Rendered now, or taken from the cache. Drop the reference. */
 MUST_CHECK bool profile_render_get(struct gateway *gateway, struct backend *backend,
 	const struct profile_render *render, struct blob **blob, struct error *err);

@@ -101,7 +101,8 @@ struct request {
 	struct request_value values[REQUEST_PARAMETERS_MAX]; /* as in route->parameters */
 	const char *body;
 	size_t body_size;
-	const char *accept;	   /* the header; "" without one */
+	const char *host;	   /* the header; "" without one */
+	const char *accept;	   /* the same */
 	const char *if_none_match; /* the same */
 	int client_fd;		   /* to notice that the client left; -1: none */
 };

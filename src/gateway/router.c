@@ -313,6 +313,7 @@ static bool parse(const struct gateway *gateway, const struct incoming *incoming
 	parsed->request.method = parse_method(incoming->method);
 	parsed->request.body = incoming->body;
 	parsed->request.body_size = incoming->body_size;
+	parsed->request.host = incoming->policy.host == NULL ? "" : incoming->policy.host;
 	parsed->request.accept = incoming->accept == NULL ? "" : incoming->accept;
 	parsed->request.if_none_match =
 		incoming->if_none_match == NULL ? "" : incoming->if_none_match;

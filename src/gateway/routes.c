@@ -90,17 +90,34 @@ static const struct route_status symbol_statuses[] = {
 	{ 0 },
 };
 
+#define MERGE                                                                               \
+	{                                                                                   \
+		"merge", PARAMETER_CHOICE,                                                  \
+			.choices = yes_or_no,                                               \
+			.help = "1: the sum of all processes of that name, as they are now" \
+	}
+
 static const struct parameter go_parameters[] = {
 	{ "seconds", PARAMETER_NUMBER, .min = 0, .max = DELTA_SECONDS_MAX,
 		.help = "the difference of two profiles this far apart; sampling stays as it is" },
 	{ "gc", PARAMETER_TEXT, .help = "accepted: there is no garbage to collect" },
 	{ "debug", PARAMETER_NUMBER, .min = 0, .max = 2,
 		.help = "above 0: jemalloc's own text instead of pprof" },
+	MERGE,
 	{ 0 },
 };
 
 static const struct parameter go_index_parameters[] = {
 	{ "debug", PARAMETER_NUMBER, .min = 0, .max = 2, .help = "accepted: there is one form" },
+	{ 0 },
+};
+
+static const struct parameter discovery_parameters[] = {
+	{ "address", PARAMETER_TEXT,
+		.help = "HOST:PORT by which the gateway is reached; that of the request when left "
+			"out" },
+	{ "merge", PARAMETER_CHOICE, .choices = yes_or_no,
+		.help = "1: one for each name, for profiles that are the sum of its processes" },
 	{ 0 },
 };
 
@@ -134,6 +151,7 @@ static const struct parameter profile_parameters[] = {
 	{ "cumulative", PARAMETER_CHOICE, .choices = yes_or_no,
 		.help = "1: text sorted by cumulative figures" },
 	{ "download", PARAMETER_CHOICE, .choices = yes_or_no, .help = "1: to be saved as a file" },
+	MERGE,
 	{ 0 },
 };
 
@@ -483,6 +501,16 @@ const struct route routes[] = {
 		.errors_are_text = true,
 		.schema = "Metrics",
 		.handle = metrics },
+
+	{ .methods = METHOD_GET,
+		.scope = ROUTE_GLOBAL,
+		.tag = "Prometheus",
+		.pattern = "/discovery",
+		.summary = "every target for Prometheus' http_sd and what reads the same form",
+		.media_type = JSON,
+		.parameters = discovery_parameters,
+		.schema = "Discovery",
+		.handle = discovery },
 
 	{ AGENT_READ, .pattern = "/v1/status", .schema = "Status",
 		.summary = "configuration and state" },

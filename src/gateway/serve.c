@@ -388,6 +388,7 @@ static void serving_deinit(struct serving *serving)
 	store_close(serving->gateway.store);
 	backend_set_deinit(&serving->gateway.backends);
 	worker_pool_deinit(&serving->gateway.workers);
+	merge_queue_deinit(&serving->gateway.merges);
 	result_cache_deinit(&serving->gateway.render_cache);
 	result_cache_deinit(&serving->gateway.profile_cache);
 	connection_slots_deinit(&serving->slots);
@@ -404,11 +405,13 @@ bool serve_run(const struct serve_options *options, struct error *err)
 	result_cache_init(&serving->gateway.render_cache, RENDER_CACHE_BYTES);
 	result_cache_init(&serving->gateway.profile_cache, PROFILE_BYTES);
 	worker_pool_init(&serving->gateway.workers, WORKERS);
+	merge_queue_init(&serving->gateway.merges);
 	connection_slots_init(&serving->slots, SERVER_CONNECTIONS_MAX);
 	serving->gateway.started_ms = clock_realtime_ms();
 	serving->gateway.log = options->log;
 	bool ok = read_secrets(options, serving, err);
 	serving->gateway.token = serving->token;
+	serving->gateway.has_tls = options->certificate_file != NULL;
 	ok = ok && open_store(options, serving, err) && open_watch_file(options, serving, err) &&
 	     open_listeners(options, serving, err) && run(options, serving, err);
 	serving_deinit(serving);

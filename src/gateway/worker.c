@@ -108,17 +108,21 @@ static bool explain(int status, int messages, struct error *err)
 
 /* The worker's descriptors: 0, 1, 2 and the inputs from 3 on. */
 struct descriptors {
-	int fds[WORKER_FIRST_FD + WORKER_INPUTS_MAX];
+	int *fds;
 	size_t count;
 };
 
 static bool spawn(const struct worker_job *job, const struct descriptors *descriptors, pid_t *pid,
 	struct error *err)
 {
-	char *arguments[WORKER_ARGUMENTS_MAX + 3] = { (char *)(uintptr_t) "heapctl",
-		(char *)(uintptr_t) "render-worker" };
+	size_t count = 0;
 
-	for (size_t i = 0; i < WORKER_ARGUMENTS_MAX && job->arguments[i] != NULL; i++)
+	while (job->arguments[count] != NULL)
+		count++;
+	CLEANUP(free_cleanup) char **arguments = xcalloc(count + 3, sizeof *arguments);
+	arguments[0] = (char *)(uintptr_t) "heapctl";
+	arguments[1] = (char *)(uintptr_t) "render-worker";
+	for (size_t i = 0; i < count; i++)
 		arguments[i + 2] = (char *)(uintptr_t)job->arguments[i];
 	return own_process_start(
 		"a worker", arguments, descriptors->fds, descriptors->count, pid, err);
@@ -150,13 +154,13 @@ static void name_inputs(const struct worker_job *job, struct error *err)
 	const char *number;
 
 	while ((number = strstr(rest, INPUT_PREFIX)) != NULL) {
-		const char *const digit = number + strlen(INPUT_PREFIX);
-		const int input = *digit - '0' - WORKER_FIRST_FD;
-		const bool is_known =
-			input >= 0 && input < WORKER_INPUTS_MAX && job->names[input] != NULL;
+		const char *const digits = number + strlen(INPUT_PREFIX);
+		char *end = NULL;
+		const unsigned long input = strtoul(digits, &end, 10) - WORKER_FIRST_FD;
+		const bool is_known = input < job->input_count && job->names[input] != NULL;
 		buffer_append(&named, rest, (size_t)(number - rest));
 		buffer_append_string(&named, is_known ? job->names[input] : INPUT_PREFIX);
-		rest = is_known ? digit + 1 : digit;
+		rest = is_known ? end : digits;
 	}
 	buffer_append_string(&named, rest);
 	snprintf(err->message, sizeof err->message, "%s", buffer_string(&named));
@@ -188,9 +192,13 @@ static bool run(
 		return error_system(err, errno, "making a scratch file");
 	if (!open_input(job, &input, err) || !blob_open_scratch(&result, err))
 		return false;
-	struct descriptors descriptors = { .fds = { input, result, messages }, .count = 3 };
-	for (size_t i = 0; i < WORKER_INPUTS_MAX && job->inputs[i] != NULL; i++)
-		descriptors.fds[descriptors.count++] = job->inputs[i]->fd;
+	CLEANUP(free_cleanup) int *fds = xcalloc(WORKER_FIRST_FD + job->input_count, sizeof *fds);
+	fds[0] = input;
+	fds[1] = result;
+	fds[2] = messages;
+	for (size_t i = 0; i < job->input_count; i++)
+		fds[WORKER_FIRST_FD + i] = job->inputs[i]->fd;
+	const struct descriptors descriptors = { fds, WORKER_FIRST_FD + job->input_count };
 	if (!spawn(job, &descriptors, &pid, err) || !await(pid, cancel_fd, &status, err))
 		return false;
 	if (!explain(status, messages, err)) {
@@ -310,11 +318,11 @@ bool worker_run(struct worker_pool *pool, const struct worker_job *job, struct b
 
 void command_line_add(struct command_line *line, const char *name, const char *value)
 {
-	if (line->count == WORKER_ARGUMENTS_MAX)
-		return;
-	line->texts[line->count] = value == NULL ? xstrdup(name) : xasprintf("%s=%s", name, value);
-	line->arguments[line->count] = line->texts[line->count];
-	line->count++;
+	line->arguments =
+		xgrow(line->arguments, &line->capacity, line->count + 2, sizeof *line->arguments);
+	line->arguments[line->count++] =
+		value == NULL ? xstrdup(name) : xasprintf("%s=%s", name, value);
+	line->arguments[line->count] = NULL;
 }
 
 void command_line_add_given(struct command_line *line, const char *name, const char *value)
@@ -326,6 +334,7 @@ void command_line_add_given(struct command_line *line, const char *name, const c
 void command_line_deinit(struct command_line *line)
 {
 	for (size_t i = 0; i < line->count; i++)
-		free(line->texts[i]);
+		free((char *)(uintptr_t)line->arguments[i]);
+	free(line->arguments);
 	*line = (struct command_line){ 0 };
 }

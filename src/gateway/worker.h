@@ -17,8 +17,6 @@
 #include "gateway/result_cache.h"
 
 enum {
-	WORKER_INPUTS_MAX = 2,
-	WORKER_ARGUMENTS_MAX = 24,
 	/* The worker's descriptor of input 0; the next input is the next descriptor. */
 	WORKER_FIRST_FD = 3,
 	WORKER_WALL_MS = 60 * 1000,
@@ -50,10 +48,11 @@ void worker_pool_deinit(struct worker_pool *pool);
 
 struct worker_job {
 	uid_t owner; /* whose process is profiled; USER_ANY where that is not known */
-	const char *const *arguments;		/* of heapctl report, ends with NULL */
-	struct blob *inputs[WORKER_INPUTS_MAX]; /* each from a file; NULL for none */
-	const char *names[WORKER_INPUTS_MAX]; /* of the inputs in errors; NULL: the descriptor's */
-	const char *standard_input;	      /* NULL for none */
+	const char *const *arguments; /* of heapctl report, ends with NULL */
+	struct blob *const *inputs;   /* each from a file */
+	const char *const *names;     /* of the inputs in errors; NULL: the descriptor's */
+	size_t input_count;
+	const char *standard_input; /* NULL for none */
 	size_t standard_input_size;
 };
 
@@ -66,15 +65,11 @@ MUST_CHECK bool worker_run(struct worker_pool *pool, const struct worker_job *jo
 
 /* The arguments of a job, built piece by piece; owns its texts. Starts as { 0 }. */
 struct command_line {
-	char *texts[WORKER_ARGUMENTS_MAX];
-	const char *arguments[WORKER_ARGUMENTS_MAX + 1];
-	size_t count;
+	const char **arguments; /* ends with NULL; NULL before the first */
+	size_t count, capacity;
 };
 
-/*
- * Adds "NAME", or "NAME=VALUE" as one argument, so that a value can never become an option.
- * Arguments beyond WORKER_ARGUMENTS_MAX are dropped.
- */
+/* Adds "NAME", or "NAME=VALUE" as one argument, so that a value can never become an option. */
 void command_line_add(struct command_line *line, const char *name, const char *value);
 
 /* Adds "NAME=VALUE" unless `value` is NULL. */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "source/symbolize.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/string_pool.h"
@@ -101,8 +103,14 @@ static const char *find_below(struct profile *profile, const char *prefixes, con
 	return NULL;
 }
 
-static struct symbol_mapping *make_mappings(
-	struct profile *profile, const struct symbolize_options *options)
+/* The processes that a profile's files are read through. */
+struct file_view {
+	pid_t own;
+	pid_t shared; /* the first of the processes that see the same files */
+};
+
+static struct symbol_mapping *make_mappings(struct profile *profile,
+	const struct symbolize_options *options, const struct file_view *view)
 {
 	struct symbol_mapping *const mappings = xcalloc(profile->mapping_count, sizeof *mappings);
 	const char *const main_path = profile_main_path(profile);
@@ -115,7 +123,9 @@ static struct symbol_mapping *make_mappings(
 			.file_offset = from->file_offset,
 			.path = from->path,
 			.build_id = from->build_id,
-			.pid = options->pid,
+			/* Only a process itself has what was deleted, and names for code it made.
+			 */
+			.pid = from->deleted || from->path[0] == '\0' ? view->own : view->shared,
 			.deleted = from->deleted,
 		};
 		if (options->program != NULL && from->path[0] != '\0' &&
@@ -159,17 +169,37 @@ static void adopt_build_ids(const struct symbolizer *symbolizer, struct profile 
 	}
 }
 
-/* Profiles from `first` on that are of its process. */
+static bool has_generated_code(const struct profile *profile)
+{
+	for (size_t i = 0; i < profile->mapping_count; i++) {
+		if (profile->mappings[i].executable && profile->mappings[i].path[0] == '\0')
+			return true;
+	}
+	return false;
+}
+
+/* Whether what is found for one is right for the other, too: they have the same mappings. */
+static bool shares_names(
+	const struct profile *profile, const struct file_view *a, const struct file_view *b)
+{
+	return a->own == b->own || (a->shared == b->shared && !has_generated_code(profile));
+}
+
+/* Profiles from the first on that are of its process. */
 static void resolve_process(struct symbolizer *symbolizer, struct profile *const *profiles,
-	size_t count, const struct symbolize_options *options, bool *is_done)
+	const struct file_view *views, size_t count, const struct symbolize_options *options,
+	bool *is_done)
 {
 	struct profile *const first = profiles[0];
-	CLEANUP(free_cleanup) struct symbol_mapping *mappings = make_mappings(first, options);
+	CLEANUP(free_cleanup)
+	struct symbol_mapping *mappings = make_mappings(first, options, &views[0]);
 	CLEANUP(batch_deinit) struct batch batch = { 0 };
 	CLEANUP(free_cleanup) bool *is_ours = xcalloc(count, sizeof *is_ours);
 
 	for (size_t i = 0; i < count; i++) {
-		is_ours[i] = !is_done[i] && (i == 0 || is_same_process(first, profiles[i]));
+		is_ours[i] = !is_done[i] &&
+			     (i == 0 || (is_same_process(first, profiles[i]) &&
+						shares_names(first, &views[0], &views[i])));
 		if (is_ours[i])
 			collect(&batch, profiles[i]);
 	}
@@ -210,15 +240,64 @@ static bool check_program(const struct symbolizer *symbolizer, struct profile *c
 	return true;
 }
 
+/* What paths mean to a process: its root folder, and the mounts below it. */
+struct path_space {
+	dev_t root_device, mounts_device;
+	ino_t root, mounts;
+};
+
+static struct path_space path_space_of(pid_t pid)
+{
+	struct path_space space = { 0 };
+	struct stat root, mounts;
+	char path[48];
+
+	snprintf(path, sizeof path, "/proc/%d/root", (int)pid);
+	const bool has_root = stat(path, &root) == 0;
+	snprintf(path, sizeof path, "/proc/%d/ns/mnt", (int)pid);
+	if (!has_root || stat(path, &mounts) != 0)
+		return space;
+	return (struct path_space){ root.st_dev, mounts.st_dev, root.st_ino, mounts.st_ino };
+}
+
+static bool is_same_space(const struct path_space *a, const struct path_space *b)
+{
+	return a->mounts != 0 && a->root_device == b->root_device && a->root == b->root &&
+	       a->mounts_device == b->mounts_device && a->mounts == b->mounts;
+}
+
+/* Processes that see the same files share one, so that each file is read once for all of them. */
+static struct file_view *make_views(const struct symbolize_options *options, size_t count)
+{
+	const pid_t *const pids = options->pids;
+	struct file_view *const views = xcalloc(count, sizeof *views);
+	CLEANUP(free_cleanup) struct path_space *spaces = xcalloc(count, sizeof *spaces);
+
+	for (size_t i = 0; i < count; i++) {
+		const pid_t pid = pids == NULL ? options->pid : pids[i];
+		views[i] = (struct file_view){ .own = pid, .shared = pid };
+		if (pids == NULL || count == 1 || pid == 0)
+			continue;
+		spaces[i] = path_space_of(pid);
+		for (size_t j = 0; j < i && views[i].shared == pid; j++) {
+			if (is_same_space(&spaces[j], &spaces[i]))
+				views[i].shared = views[j].shared;
+		}
+	}
+	return views;
+}
+
 bool symbolize(struct symbolizer *symbolizer, struct profile *const *profiles, size_t count,
 	const struct symbolize_options *options, struct error *err)
 {
 	CLEANUP(free_cleanup) bool *is_done = xcalloc(count, sizeof *is_done);
+	CLEANUP(free_cleanup) struct file_view *views = make_views(options, count);
 
 	for (size_t i = 0; i < count; i++) {
 		is_done[i] |= !symbolize_is_needed(profiles[i]);
 		if (!is_done[i])
-			resolve_process(symbolizer, profiles + i, count - i, options, is_done + i);
+			resolve_process(symbolizer, profiles + i, views + i, count - i, options,
+				is_done + i);
 	}
 	return options->program == NULL ||
 	       check_program(symbolizer, profiles, count, options->program, err);

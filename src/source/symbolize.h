@@ -14,7 +14,8 @@ struct symbolize_options {
 	const char *program; /* the executable, where it lies now; NULL: where the profile says */
 	const char *lib_prefixes; /* folders separated by commas, in which programs and libraries
 				   * are looked for first; NULL for none */
-	pid_t pid; /* the process, if it still runs: to reach deleted files; 0 for none */
+	pid_t pid;	   /* the process, if it still runs: to reach deleted files; 0 for none */
+	const pid_t *pids; /* the same for each profile; NULL: all are of `pid` */
 };
 
 /*

@@ -162,7 +162,7 @@ class Bodies(GatewayCase):
         wait_until(lambda: self.get("/api/v1/captures").json.get("captures"), "a capture")
         wait_until(lambda: self.get("/api/v1/sending").json["problem"], "a database that does not answer")
         for path in ("/openapi.json", "/targets", "/api/v1/targets", "/api/v1/history", "/api/v1/archive", "/api/v1/timeline",
-                     "/watch", "/api/v1/watches", "/api/v1/sending", "/api/v1/captures", "/api/v1/classes", "/api/v1/kernel?part=maps", "/metrics",
+                     "/watch", "/api/v1/watches", "/api/v1/sending", "/api/v1/captures", "/api/v1/classes", "/api/v1/kernel?part=maps", "/metrics", "/discovery",
                      "/v1/runs", "/v1/stats", "/v1/stats?format=text", "/v1/profile", "/v1/mallctl/prof.active", "/memory-profiler/state",
                      "/memory-profiler/statistics", "/mtev/memory.json", "/mtev/heap_profile", "/mtev/heap_profile?active=true",
                      "/mtev/heap_profile?trigger_dump=true", "/pprof/heap", "/pprof/symbol", "/pprof/cmdline", "/debug/pprof/",
@@ -315,9 +315,28 @@ class Targets(GatewayCase):
         self.expect(self.get(f"/targets/{second.pid}/memory-profiler/download/text?id={run}"), 200)
         self.expect(self.get(f"/targets/{first.pid}/memory-profiler/download/text?id={run}"), 404)
 
+    def check_sum(self, processes, ports):
+        """merge=1 adds up what each of them has, and says whose it is."""
+        bytes_of = lambda path: self.expect(self.get(path), 200).json
+        for number, port in enumerate(ports):
+            self.load_redis(port, keys=10000 * (number + 1), size=500)
+        single = [bytes_of(f"/targets/{process.pid}/api/v1/profile")["total"]["value"] for process in processes]
+        for path in ("/api/v1/profile?merge=1", f"/targets/{SEVERAL}/api/v1/profile?merge=1"):
+            merged = bytes_of(path)
+            self.assertAlmostEqual(merged["total"]["value"], sum(single), delta=1 << 20)
+            self.assertIn(f"by {len(processes)} processes", merged["source"])
+        self.assertIn("createStringObject", self.expect(self.get("/api/v1/profile?merge=1&format=flame"), 200).text)
+        self.expect(self.get(f"/targets/{SEVERAL}/debug/pprof/heap?merge=1"), 200)
+        for path, words in (("/debug/pprof/heap?merge=1&seconds=1", "in use now"), ("/api/v1/profile?merge=1&base=7", "its own runs"),
+                            ("/debug/pprof/heap?merge=1&debug=1", "no raw form")):
+            answer = self.expect(self.get(path), 400)
+            self.assertIn(words, answer.text)
+        # One process is a sum, too.
+        self.assertIn("by 1 process", bytes_of(f"/targets/{processes[0].pid}/api/v1/profile?merge=1")["source"])
+
     def test_a_name_that_several_have_is_all_of_them(self):
-        first, _ = self.start_named_redis(SEVERAL)
-        second, _ = self.start_named_redis(SEVERAL)
+        first, first_port = self.start_named_redis(SEVERAL)
+        second, second_port = self.start_named_redis(SEVERAL)
         self.start_gateway(SEVERAL)
         self.assertEqual({target["pid"] for target in self.get("/targets").json["targets"]}, {first.pid, second.pid})
         for process in (first, second):
@@ -325,6 +344,7 @@ class Targets(GatewayCase):
         # The client must say which one it means.
         for path in ("/v1/status", f"/targets/{SEVERAL}/v1/status"):
             self.assertIn(str(second.pid), self.expect(self.get(path), 409).json["error"]["message"])
+        self.check_sum((first, second), (first_port, second_port))
         self.end(second)
         wait_until(lambda: self.get("/v1/status").status == 200, "the other to be the only one")
         self.assertEqual(self.get("/v1/status").json["pid"], first.pid)

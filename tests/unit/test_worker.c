@@ -49,8 +49,12 @@ static void check_one(struct worker_pool *pool)
 	CLEANUP(blob_cleanup) struct blob *first = make_input("first, ");
 	CLEANUP(blob_cleanup) struct blob *second = make_input("second");
 	CLEANUP(blob_cleanup) struct blob *output = NULL;
+	struct blob *const blobs[] = { first, second };
+	static const char *const names[2];
 	const struct worker_job job = { .arguments = arguments,
-		.inputs = { first, second },
+		.inputs = blobs,
+		.names = names,
+		.input_count = 2,
 		.standard_input = "standard input, ",
 		.standard_input_size = strlen("standard input, ") };
 	struct error err = { 0 };
@@ -116,9 +120,13 @@ static bool run_text(struct worker_pool *pool, uid_t owner, const char *text, st
 	static const char *const arguments[] = { NULL };
 	CLEANUP(blob_cleanup) struct blob *first = make_input("");
 	CLEANUP(blob_cleanup) struct blob *second = make_input("");
+	struct blob *const blobs[] = { first, second };
+	static const char *const names[2];
 	const struct worker_job job = { .owner = owner,
 		.arguments = arguments,
-		.inputs = { first, second },
+		.inputs = blobs,
+		.names = names,
+		.input_count = 2,
 		.standard_input = text,
 		.standard_input_size = strlen(text) };
 
