@@ -15,13 +15,16 @@ import urllib.request
 from gateway import GatewayCase
 from processes import free_port, need, wait_until
 
+# The last ones are for scrapers and of the gateway: a process may not choose them.
+LABELS = "service=cache,version=7.2,zone=b,__address__=192.0.2.1:1,__scheme__=https,job=x,pid=1"
 CONTRIB = pathlib.Path(__file__).resolve().parents[2] / "contrib"
 
 
 class Metrics(GatewayCase):
     def setUp(self):
         super().setUp()
-        self.process, self.redis_port = self.start_redis()
+        # Its title would cover its environment.
+        self.process, self.redis_port = self.start_redis("--set-proc-title", "no", env={"HEAPCTL_LABELS": LABELS})
         self.wait_for_agent(self.process.pid)
         self.start_gateway(self.process.pid)
 
@@ -101,6 +104,9 @@ scrape_configs:
   - job_name: heapctl
     params: {{collect: [all]}}
     static_configs: [{{targets: ["127.0.0.1:{self.port}"]}}]
+  - job_name: discovered
+    honor_labels: true
+    http_sd_configs: [{{url: "http://127.0.0.1:{self.port}/discovery", refresh_interval: 2s}}]
 """)
         self.promtool("check", "config", config)
 
@@ -121,6 +127,10 @@ scrape_configs:
                    wait_for=lambda: query('up{job="heapctl"} == 1'))
         wait_until(lambda: query(f'heapctl_allocated_bytes{{pid="{self.process.pid}"}} > 0'), "the figures of Redis")
         self.assertEqual(query('scrape_samples_scraped{job="heapctl"} > 100') != [], True)
+        found = wait_until(lambda: query('heapctl_up{job="discovered"} == 1'), "the target that was discovered")
+        self.assertEqual(found[0]["metric"], {
+            "__name__": "heapctl_up", "job": "discovered", "instance": f"127.0.0.1:{self.port}", "name": "redis-server",
+            "pid": str(self.process.pid), "service_name": "cache", "version": "7.2", "zone": "b", "allocator": "jemalloc"})
         empty = []
 
         def have_data():
@@ -143,8 +153,35 @@ scrape_configs:
                     empty.append(panel["title"])
         return empty
 
+    def test_the_address_of_discovery_is_that_of_the_request_or_given(self):
+        group, = self.expect(self.get("/discovery"), 200).json
+        self.assertEqual(group["targets"], [f"127.0.0.1:{self.port}"])
+        self.assertEqual(group["labels"], {
+            "__metrics_path__": f"/targets/{self.process.pid}/metrics", "__profile_path_prefix__": f"/targets/{self.process.pid}",
+            "name": "redis-server", "pid": str(self.process.pid), "service_name": "cache", "version": "7.2", "zone": "b"})
+        self.expect(self.get(group["labels"]["__metrics_path__"]), 200)
+        for address in ("db7.example:7070", "[2001:db8::7]:7070", "db7"):
+            self.assertEqual(self.expect(self.get(f"/discovery?address={address}"), 200).json[0]["targets"], [address])
+        for address in ("", "db7:", ":7070", "db7:70x", "db7/x", "a@db7:7070", "db7:7070?x"):
+            self.expect(self.get("/discovery?address=" + urllib.parse.quote(address)), 400)
+
+    def test_discovery_by_name_is_for_sums(self):
+        group, = self.expect(self.get("/discovery?merge=1"), 200).json
+        self.assertEqual(group["labels"], {"__profile_path_prefix__": "/targets/redis-server", "__param_merge": "1", "name": "redis-server",
+                                           "service_name": "cache"})
+        self.expect(self.get(f"/targets/{self.process.pid}/debug/pprof/heap?merge=1"), 200)
+
+
+class Rules(GatewayCase):
+    def promtool(self, *arguments):
+        done = subprocess.run([need("promtool"), *map(str, arguments)], capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
     def test_the_alerts_are_well_formed(self):
         self.promtool("check", "rules", CONTRIB / "prometheus/heapctl.rules.yml")
+
+    def test_growth_is_told_with_its_error(self):
+        self.promtool("test", "rules", CONTRIB / "prometheus/heapctl.rules.test.yml")
 
 
 if __name__ == "__main__":
