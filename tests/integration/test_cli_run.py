@@ -39,6 +39,16 @@ int main(void)
 }
 """
 # A library that keeps memory until its destructor.
+OWN_DLOPEN = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+void *dlopen(const char *path, int mode)
+{
+	void *(*const next)(const char *, int) = dlsym(RTLD_NEXT, "dlopen");
+
+	return next(path, mode);
+}
+"""
 FREE_AT_END = """
 #include <stdlib.h>
 static void *kept[600];
@@ -258,6 +268,12 @@ class Preloading(Case):
     def test_the_agent_is_the_one_beside_it(self):
         self.compile("", "libheapctl.so.0", "-shared", "-Wl,-soname,libheapctl.so.0")
         found = self.libraries("--", python(), "-c", "print(open('/proc/self/maps').read())", env={"LD_LIBRARY_PATH": self.folder})
+        self.assertEqual(found, {os.path.realpath(PRELOAD), os.path.realpath(AGENT)})
+
+    def test_another_preloaded_library_has_a_dlopen_of_its_own(self):
+        """As libfakechroot and VirtualGL do: then a name alone is not searched for beside the library that calls."""
+        other = self.compile(OWN_DLOPEN, "libother.so", "-shared", "-fPIC")
+        found = self.libraries("--", python(), "-c", "print(open('/proc/self/maps').read())", env={"LD_PRELOAD": other})
         self.assertEqual(found, {os.path.realpath(PRELOAD), os.path.realpath(AGENT)})
 
     def test_a_linked_program_has_one_agent(self):
