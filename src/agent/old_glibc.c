@@ -38,6 +38,12 @@ OLD_VERSION(dlsym, "2.2.5");
 OLD_VERSION(dladdr, "2.2.5");
 OLD_VERSION(dlopen, "2.2.5");
 
+/* What these glibcs open libraries with themselves, in processes without libdl too. */
+extern void *libc_dlopen(const char *path, int mode) __asm__("__libc_dlopen_mode")
+	__attribute__((weak));
+extern void *libc_dlsym(void *handle, const char *name) __asm__("__libc_dlsym")
+	__attribute__((weak));
+
 /* What the headers make of stat() and its like with 64-bit offsets. */
 HIDDEN int own_stat(const char *path, struct stat *status) __asm__("stat64");
 HIDDEN int own_fstat(int fd, struct stat *status) __asm__("fstat64");
@@ -116,14 +122,27 @@ HIDDEN int pthread_condattr_setclock(pthread_condattr_t *attributes, clockid_t c
 		       : old_pthread_condattr_setclock(attributes, clock);
 }
 
+/* __libc_dlsym knows the handles of libraries alone. */
 HIDDEN void *dlsym(void *handle, const char *name)
 {
-	return old_dlsym == NULL ? NULL : old_dlsym(handle, name);
+	if (old_dlsym != NULL)
+		return old_dlsym(handle, name);
+	if (libc_dlsym == NULL || handle == RTLD_DEFAULT || handle == RTLD_NEXT)
+		return NULL;
+	return libc_dlsym(handle, name);
 }
 
+/* Where there is no libdl it is loaded first, so that the library that is opened finds it. */
 HIDDEN void *dlopen(const char *path, int mode)
 {
-	return old_dlopen == NULL ? NULL : old_dlopen(path, mode);
+	const unsigned by_program = 0x80000000; /* __RTLD_DLOPEN */
+
+	if (old_dlopen != NULL)
+		return old_dlopen(path, mode);
+	if (libc_dlopen == NULL ||
+		libc_dlopen("libdl.so.2", (int)(by_program | RTLD_NOW | RTLD_GLOBAL)) == NULL)
+		return NULL;
+	return libc_dlopen(path, (int)(by_program | (unsigned)mode));
 }
 
 HIDDEN int dladdr(const void *address, Dl_info *info)
