@@ -281,7 +281,9 @@ static void add_sample(
 	sample.stack = *stack;
 	sample.thread =
 		selector->request->by_thread ? thread_of(selector, from->thread) : PROFILE_NONE;
-	if (sample.object_bytes == 0)
+	if (selector->request->strip_labels)
+		sample.object_bytes = 0;
+	else if (sample.object_bytes == 0)
 		sample.object_bytes = (uint64_t)llround(mean_size(from));
 	profile_add_sample(selector->out, &sample);
 }
@@ -402,7 +404,7 @@ bool filtered_profile_make(const struct view_input *inputs, size_t input_count,
 	selector.out->default_counter = selector.out->has_allocated
 						? request->counter
 						: request->counter % PROFILE_ALLOC_OBJECTS;
-	if (is_difference || request->drop_negative)
+	if (is_difference || request->drop_negative || request->strip_labels)
 		add_up_samples(selector.out, request->drop_negative);
 	*ret = TAKE(selector.out);
 	return true;

@@ -20,6 +20,7 @@ struct filtered_profile_request {
 	enum profile_counter counter;
 	enum stack_pruning pruning;
 	bool by_thread;	    /* samples of single threads where the profiles have them */
+	bool strip_labels;  /* equal stacks are one sample, whatever the size of their objects */
 	bool drop_negative; /* of a difference: stacks that shrank are left out */
 };
 

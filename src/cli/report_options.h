@@ -42,6 +42,7 @@ struct report_options {
 	const char *base;			/* profile to subtract; NULL for none */
 	const char *title, *subtitle;		/* NULL: from the profiles */
 	const char *when_ms, *span_ms, *remark; /* for REPORT_PPROF; NULL: from the profiles */
+	bool file_addresses, strip_names, strip_labels; /* for REPORT_PPROF */
 	bool drop_negative;
 	bool keep_allocator_frames;
 	bool counts_delays; /* of contention profiles: delays rather than seconds */

@@ -22,6 +22,7 @@
 #include "cli/verb.h"
 #include "profile/pprof.h"
 #include "profile/symbolized.h"
+#include "source/symbolize.h"
 
 bool report_output_emit(const struct report_options *options, const struct buffer *out,
 	bool is_binary, struct error *err)
@@ -134,6 +135,7 @@ static bool select_all(const struct report_session *session, bool by_thread,
 						      : report_session_counter(session),
 		.pruning = pruning,
 		.by_thread = by_thread,
+		.strip_labels = session->options->strip_labels,
 		.drop_negative = session->options->drop_negative,
 	};
 	return filtered_profile_make(inputs, session->profile_count, &request, ret, err);
@@ -211,12 +213,18 @@ static void name_program(const struct report_session *session, struct profile *p
 static bool write_pprof(const struct report_session *session, struct buffer *out, struct error *err)
 {
 	CLEANUP(profile_cleanup) struct profile *selected = NULL;
-	const struct pprof_write_options options = { 0 };
+	CLEANUP(free_cleanup) struct pprof_executable *executables = NULL;
+	struct pprof_write_options options = { .strip_names = session->options->strip_names };
 
-	if (!select_all(session, session->base_count == 0, report_options_pruning(session->options),
-		    &selected, err))
+	if (!select_all(session, session->base_count == 0 && !session->options->strip_labels,
+		    report_options_pruning(session->options), &selected, err))
 		return false;
 	add_times(session, selected);
+	executables = symbolize_find_executables(session->symbolizer, selected);
+	if (session->options->file_addresses)
+		symbolize_use_file_addresses(selected, executables);
+	else if (session->options->strip_names)
+		options.executables = executables;
 	name_program(session, selected);
 	const size_t all_count = selected->sample_count;
 	const size_t count = all_count + selected->thread_sample_count;

@@ -172,6 +172,7 @@ bool go_index(struct gateway *gateway, const struct request *request, struct rep
 		"heap?seconds=30   the difference of two profiles, sampling stays as it is\n"
 		"heap?debug=1      as jemalloc wrote it\n"
 		"heap?merge=1      the sum of all processes of the name\n"
+		"heap?normalize=1  addresses as the files have them; also symbols=none, labels=none\n"
 		"allocs            the same with all allocations, where prof_accum is on\n"
 		"cmdline           the command line\n\n"
 		"There is no profile, goroutine, mutex, block or trace: switch them off in the "
@@ -237,6 +238,10 @@ static bool reply_heap(struct gateway *gateway, const struct request *request, c
 		.counter = counter,
 		.base_id = is_difference ? RUN_PROFILES_NOW : -1,
 		.span_ms = request_number(request, "seconds", 0) * 1000,
+		.has_file_addresses = request_number(request, "normalize", 0) != 0,
+		.strips_names = request_text(request, "symbols") != NULL,
+		.strips_labels = request_text(request, "labels") != NULL,
+		.drops_negative = request_number(request, "drop_negative", 0) != 0,
 	};
 
 	if (!render_heap(gateway, request, &render, &result, err))

@@ -199,6 +199,14 @@ void profile_render_add_options(const struct profile_render *render, struct comm
 		command_line_add(line, "--inverted", NULL);
 	if (render->by_cumulative)
 		command_line_add(line, "--cum", NULL);
+	if (render->has_file_addresses)
+		command_line_add(line, "--file-addresses", NULL);
+	if (render->strips_names)
+		command_line_add(line, "--strip-names", NULL);
+	if (render->strips_labels)
+		command_line_add(line, "--strip-labels", NULL);
+	if (render->drops_negative)
+		command_line_add(line, "--drop_negative", NULL);
 }
 
 /*
@@ -322,11 +330,12 @@ bool profile_render_run(struct gateway *gateway, struct backend *backend,
 char *profile_render_key(const char *owner, const struct profile_render *render)
 {
 	/* Patterns come last, so that nothing in them can be another part of the key. */
-	return xasprintf("%s/%" PRId64 "/%" PRId64 "/%s/%s/%s/%d%d%d/%zu:%s/%s", owner, render->id,
-		render->base_id, render->format->name,
+	return xasprintf("%s/%" PRId64 "/%" PRId64 "/%s/%s/%s/%d%d%d%d%d%d%d/%zu:%s/%s", owner,
+		render->id, render->base_id, render->format->name,
 		render->counter == NULL ? "" : render->counter,
 		render->granularity == NULL ? "" : render->granularity, render->is_churn,
-		render->is_inverted, render->by_cumulative,
+		render->is_inverted, render->by_cumulative, render->has_file_addresses,
+		render->strips_names, render->strips_labels, render->drops_negative,
 		render->focus == NULL ? (size_t)0 : strlen(render->focus),
 		render->focus == NULL ? "" : render->focus,
 		render->ignore == NULL ? "" : render->ignore);

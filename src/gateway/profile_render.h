@@ -59,6 +59,8 @@ struct profile_render {
 	bool is_churn;		    /* temporary allocations only */
 	bool is_inverted;
 	bool by_cumulative;
+	bool has_file_addresses, strips_names, strips_labels; /* of pprof */
+	bool drops_negative;
 	int64_t span_ms; /* that the difference of two profiles covers; 0: by its ids */
 };
 

@@ -18,6 +18,7 @@ enum {
 };
 
 static const char *const truths[] = { "true", "false", NULL };
+static const char *const only_none[] = { "none", NULL };
 static const char *const yes_or_no[] = { "0", "1", NULL };
 static const char *const stats_formats[] = { "json", "text", NULL };
 static const char *const mallctl_types[] = { "bool", "u32", "u64", "size", "ssize", "string",
@@ -104,6 +105,15 @@ static const struct parameter go_parameters[] = {
 	{ "debug", PARAMETER_NUMBER, .min = 0, .max = 2,
 		.help = "above 0: jemalloc's own text instead of pprof" },
 	MERGE,
+	{ "normalize", PARAMETER_CHOICE, .choices = yes_or_no,
+		.help = "1: addresses as the files have them, for servers that find names" },
+	{ "symbols", PARAMETER_CHOICE, .choices = only_none,
+		.help = "none: addresses without names; where they are not normalized, comments "
+			"executableInfo say how to do that" },
+	{ "labels", PARAMETER_CHOICE, .choices = only_none,
+		.help = "none: one sample for each stack, without the size of its objects" },
+	{ "drop_negative", PARAMETER_CHOICE, .choices = yes_or_no,
+		.help = "1: in a difference, leave out what shrank" },
 	{ 0 },
 };
 

@@ -20,8 +20,21 @@
 #include "base/error.h"
 #include "profile/profile.h"
 
+/* Where a mapped file has its code: what readers need to find an address in it. */
+struct pprof_executable {
+	unsigned elf_type;	/* ET_DYN, ...; 0 when it is not known */
+	uint64_t offset, vaddr; /* of the segment that is mapped */
+};
+
 struct pprof_write_options {
-	bool plain; /* do not compress */
+	bool plain;	  /* do not compress */
+	bool strip_names; /* of what has addresses: readers look them up themselves */
+	/*
+	 * For each mapping of the profile; NULL for none. Each mapping that is written gets a
+	 * comment "executableInfo=TYPE;OFFSET;VADDR", in hexadecimal and in the order of the
+	 * mappings, as Parca reads them.
+	 */
+	const struct pprof_executable *executables;
 };
 
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/pprof.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,7 @@ struct function_key {
 
 struct pprof_writer {
 	const struct profile *profile;
+	struct pprof_write_options options;
 	const struct pprof_type *types;
 	size_t type_count;
 	struct buffer *out;
@@ -35,6 +37,7 @@ struct pprof_writer {
 	struct buffer list;    /* a packed list within it */
 
 	struct buffer sampling;	     /* a text that the strings have */
+	struct string_pool texts;    /* others that are not the profile's */
 	struct text_numbers strings; /* the profile's texts are kept once */
 	struct function_key *functions;
 	size_t function_count, function_capacity;
@@ -237,7 +240,11 @@ static void note_frames(struct mapping_use *use, const struct profile_location *
 
 static void write_location(struct pprof_writer *writer, uint32_t position)
 {
-	const struct profile_location *const location = &writer->profile->locations[position];
+	struct profile_location shown = writer->profile->locations[position];
+	const struct profile_location *const location = &shown;
+
+	if (writer->options.strip_names && location->address != 0)
+		shown.frame_count = 0;
 	const struct profile_frame *const frames =
 		location->frame_count == 0 ? NULL : &writer->profile->frames[location->first_frame];
 
@@ -311,6 +318,16 @@ static void use_program(struct pprof_writer *writer)
 	}
 }
 
+static void write_executable(struct pprof_writer *writer, const struct pprof_executable *executable)
+{
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
+
+	buffer_printf(&text, "executableInfo=0x%x;0x%" PRIx64 ";0x%" PRIx64, executable->elf_type,
+		executable->offset, executable->vaddr);
+	proto_put_number(writer->out, PPROF_COMMENT,
+		string_number(writer, string_pool_add(&writer->texts, buffer_string(&text))));
+}
+
 /* Mappings in the order of their numbers. */
 static void write_mappings(struct pprof_writer *writer)
 {
@@ -320,8 +337,11 @@ static void write_mappings(struct pprof_writer *writer)
 	for (uint32_t i = 0; i < writer->profile->mapping_count; i++)
 		if (writer->mappings[i].number != 0)
 			order[writer->mappings[i].number - 1] = i;
-	for (uint64_t i = 0; i < writer->mapping_number; i++)
+	for (uint64_t i = 0; i < writer->mapping_number; i++) {
 		write_mapping(writer, order[i]);
+		if (writer->options.executables != NULL)
+			write_executable(writer, &writer->options.executables[order[i]]);
+	}
 }
 
 static void write_strings(struct pprof_writer *writer)
@@ -356,6 +376,7 @@ static void writer_init(
 	buffer_init(&writer->part, &memory_or_exit);
 	buffer_init(&writer->list, &memory_or_exit);
 	buffer_init(&writer->sampling, &memory_or_exit);
+	string_pool_init(&writer->texts);
 	writer->is_location_used =
 		xcalloc(profile->location_count, sizeof *writer->is_location_used);
 	writer->mappings = xcalloc(profile->mapping_count, sizeof *writer->mappings);
@@ -369,6 +390,7 @@ static void writer_deinit(struct pprof_writer *writer)
 	buffer_deinit(&writer->part);
 	buffer_deinit(&writer->list);
 	buffer_deinit(&writer->sampling);
+	string_pool_deinit(&writer->texts);
 	hash_index_deinit(&writer->function_index);
 	text_numbers_deinit(&writer->strings);
 	free(writer->functions);
@@ -384,6 +406,8 @@ bool pprof_write(const struct profile *profile, const struct profile_sample *sam
 	CLEANUP(buffer_deinit) struct buffer plain = BUFFER_OR_EXIT;
 
 	writer_init(&writer, profile, &plain);
+	if (options != NULL)
+		writer.options = *options;
 	write_all(&writer, samples, sample_count);
 	writer_deinit(&writer);
 	bool done = true;

@@ -303,6 +303,86 @@ bool symbolize(struct symbolizer *symbolizer, struct profile *const *profiles, s
 	       check_program(symbolizer, profiles, count, options->program, err);
 }
 
+/* The segment of code that the mapping has; NULL when it has none. */
+static const struct elf_segment *find_segment(
+	const struct elf_image *image, const struct profile_mapping *mapping)
+{
+	const uint64_t end = mapping->file_offset + (mapping->limit - mapping->start);
+
+	for (size_t i = 0; i < image->segment_count; i++) {
+		const struct elf_segment *const segment = &image->segments[i];
+		if (segment->executable && segment->offset < end &&
+			segment->offset + segment->file_bytes > mapping->file_offset)
+			return segment;
+	}
+	return NULL;
+}
+
+/* A debug file does not say where in the program's file its segments are. */
+static void read_executables(const struct symbol_module_report *report,
+	const struct profile *profile, struct pprof_executable *executables)
+{
+	CLEANUP(elf_image_close) struct elf_image image = { 0 };
+	struct error ignored;
+
+	if (!elf_image_open(report->file, &image, &ignored) || !image.has_code)
+		return;
+	for (size_t i = 0; i < profile->mapping_count; i++) {
+		const struct profile_mapping *const mapping = &profile->mappings[i];
+		if (strcmp(mapping->path, report->path) != 0 ||
+			strcmp(mapping->build_id, image.build_id) != 0)
+			continue;
+		const struct elf_segment *const segment = find_segment(&image, mapping);
+		if (segment != NULL)
+			executables[i] = (struct pprof_executable){
+				.elf_type = ((const Elf64_Ehdr *)(const void *)image.data)->e_type,
+				.offset = segment->offset,
+				.vaddr = segment->vaddr,
+			};
+	}
+}
+
+struct pprof_executable *symbolize_find_executables(
+	const struct symbolizer *symbolizer, const struct profile *profile)
+{
+	struct pprof_executable *const executables =
+		xcalloc(profile->mapping_count, sizeof *executables);
+	size_t count = 0;
+	const struct symbol_module_report *const reports = symbolizer_reports(symbolizer, &count);
+
+	for (size_t i = 0; i < count; i++) {
+		if (reports[i].file[0] != '\0')
+			read_executables(&reports[i], profile, executables);
+	}
+	return executables;
+}
+
+/* How far above its place in the file's own addresses the mapping is. */
+static uint64_t distance_of(
+	const struct profile_mapping *mapping, const struct pprof_executable *executable)
+{
+	if (executable->elf_type == 0)
+		return 0;
+	return mapping->start - mapping->file_offset + executable->offset - executable->vaddr;
+}
+
+void symbolize_use_file_addresses(
+	struct profile *profile, const struct pprof_executable *executables)
+{
+	for (size_t i = 0; i < profile->location_count; i++) {
+		struct profile_location *const location = &profile->locations[i];
+		if (location->mapping != PROFILE_NONE)
+			location->address -= distance_of(&profile->mappings[location->mapping],
+				&executables[location->mapping]);
+	}
+	for (size_t i = 0; i < profile->mapping_count; i++) {
+		struct profile_mapping *const mapping = &profile->mappings[i];
+		const uint64_t distance = distance_of(mapping, &executables[i]);
+		mapping->start -= distance;
+		mapping->limit -= distance;
+	}
+}
+
 #define PAGE_BYTES UINT64_C(4096)
 
 bool program_mappings_add(struct profile *profile, const char *path, struct error *err)

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "base/error.h"
+#include "profile/pprof.h"
 #include "profile/profile.h"
 #include "symbol/symbolizer.h"
 
@@ -25,6 +26,22 @@ struct symbolize_options {
  */
 MUST_CHECK bool symbolize(struct symbolizer *symbolizer, struct profile *const *profiles,
 	size_t count, const struct symbolize_options *options, struct error *err);
+
+/*
+ * What the files say of the mappings of a profile whose names were looked up: the segment of code
+ * that each maps. One for each mapping, to be released with free(); of those whose file was not
+ * found the type is 0.
+ */
+struct pprof_executable *symbolize_find_executables(
+	const struct symbolizer *symbolizer, const struct profile *profile);
+
+/*
+ * Moves mappings and their addresses to where the files themselves have them (vaddr), for readers
+ * that look them up in the files. Mappings of unknown files stay. Mappings overlap afterwards: the
+ * profile is only for writing.
+ */
+void symbolize_use_file_addresses(
+	struct profile *profile, const struct pprof_executable *executables);
 
 /* Whether any location of the profile has an address and no name yet. */
 bool symbolize_is_needed(const struct profile *profile);

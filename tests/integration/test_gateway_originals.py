@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import threading
 import time
 import unittest
 
@@ -349,6 +350,72 @@ class Go(Originals):
         for path in ("heap", "allocs"):
             output = self.run_program(go, "tool", "pprof", "-top", f"{self.url}/debug/pprof/{path}")
             self.assertIn("createStringObject", output)
+
+    def raw(self, query):
+        """What go tool pprof reads: (comments, samples, {id: (address, mapping, name)}, {id: (start, limit, offset, file)})."""
+        text = self.run_program(need("go"), "tool", "pprof", "-symbolize=none", "-raw", f"{self.url}/debug/pprof/heap?{query}")
+        head, _, rest = text.partition("Samples:\n")
+        samples, _, rest = rest.partition("Locations\n")
+        locations, _, mappings = rest.partition("Mappings\n")
+        places = {int(number): (int(address, 16), int(mapping), name) for number, address, mapping, name in
+                  re.findall(r"^ +(\d+): (0x[0-9a-f]+) M=(\d+) ?(\S*)", locations, re.M)}
+        files = {int(number): (int(start, 16), int(limit, 16), int(offset, 16), file) for number, start, limit, offset, file in
+                 re.findall(r"^(\d+): (0x[0-9a-f]+)/(0x[0-9a-f]+)/(0x[0-9a-f]+) (\S+)", mappings, re.M)}
+        stacks = re.findall(r"^ +[-\d]+ +[-\d]+ +[-\d]+ +[-\d]+: ([\d ]+?) *$", samples, re.M)
+        self.assertTrue(stacks and places and files, text)
+        return re.findall(r"executableInfo=\S+", head), samples, stacks, places, files
+
+    def test_addresses_can_be_those_of_the_files(self):
+        self.make_run(self.redis_port)
+        _, _, _, named, _ = self.raw("labels=none")
+        comments, samples, stacks, plain, files = self.raw("normalize=1&symbols=none&labels=none")
+        self.assertEqual((comments, "bytes:" in samples, len(stacks)), ([], False, len(set(stacks))))
+        self.assertEqual({name for _, _, name in plain.values()}, {""})
+        server = os.path.realpath(f"/proc/{self.redis_process.pid}/exe")
+        symbols = subprocess.run(["readelf", "-sW", server], capture_output=True, text=True, check=True).stdout
+        ranges = {name: (int(start, 16), int(start, 16) + int(size)) for start, size, name in
+                  re.findall(r"^ +\d+: ([0-9a-f]+) +(\d+) FUNC .* \d+ (\w+)$", symbols, re.M)}
+        checked = 0
+        for number, (address, mapping, _) in plain.items():
+            start, limit, _, _ = files[mapping]
+            self.assertTrue(start <= address < limit, (number, address, files[mapping]))
+            if os.path.basename(files[mapping][3]).startswith("redis") and named[number][2] in ranges:
+                begin, end = ranges[named[number][2]]
+                self.assertTrue(begin <= address < end, (hex(address), named[number]))
+                checked += 1
+        self.assertGreater(checked, 3)
+
+    def test_parca_gets_what_it_normalizes_by(self):
+        self.make_run(self.redis_port)
+        comments, samples, _, plain, files = self.raw("symbols=none")
+        self.assertEqual(len(comments), len(files))
+        self.assertIn("bytes:", samples)
+        for comment, (number, (start, _, offset, file)) in zip(comments, sorted(files.items())):
+            kind, segment, vaddr = (int(text, 16) for text in comment.partition("=")[2].split(";"))
+            if not os.path.exists(file):
+                continue
+            headers = subprocess.run(["readelf", "-lW", file], capture_output=True, text=True, check=True).stdout
+            loads = {(int(a, 16), int(b, 16)) for a, b in re.findall(r"^  LOAD +(0x\w+) (0x\w+) .* R E ", headers, re.M)}
+            self.assertIn((segment, vaddr), loads, file)
+            self.assertEqual(kind, 3 if "DYN" in headers else 2)
+
+    def test_what_shrank_can_be_left_out(self):
+        self.post("/v1/activate")
+
+        def samples_of_a_flush(query):
+            self.load_redis(self.redis_port, keys=20000, size=500)
+            dumped = lambda: (self.get("/v1/status").json["last_dump"] or {}).get("time_ms")
+            before, answers = dumped(), []
+            url = f"{self.url}/debug/pprof/heap?seconds=1{query}"
+            thread = threading.Thread(target=lambda: answers.append(self.run_program(
+                need("go"), "tool", "pprof", "-symbolize=none", "-raw", url)))
+            thread.start()
+            wait_until(lambda: dumped() != before, "the first of both profiles")
+            self.redis(self.redis_port, "FLUSHALL")
+            thread.join()
+            return answers[0].partition("Samples:\n")[2].partition("Locations\n")[0]
+        self.assertIn(" -", samples_of_a_flush(""))
+        self.assertNotIn(" -", samples_of_a_flush("&drop_negative=1"))
 
     def test_the_difference_leaves_sampling_alone(self):
         self.make_run(self.redis_port)
