@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "cli/fleet_store.h"
-#include "fleet/identity.h"
+#include "store/identity.h"
 
 enum fleet_action {
 	FLEET_TOP,
@@ -23,7 +23,7 @@ enum fleet_action {
 struct fleet_options {
 	struct fleet_store_options store;
 	enum fleet_action action;
-	struct fleet_identity of;   /* which snapshots */
+	struct snapshot_identity of;   /* which snapshots */
 	int64_t since_ms, until_ms; /* since 1970 */
 	int64_t ago_ms;		    /* of diff: how much earlier the base is */
 	const char *base_version;

@@ -22,6 +22,7 @@
 #include "source/source_series.h"
 #include "source/symbolize.h"
 #include "store/store.h"
+#include "watch/process_identity.h"
 #include "watch/recorder.h"
 
 enum { FOLLOW_LOOK_MS = 2000, MAX_WAIT_MS = 60 * 1000, FOLLOW_MAX_WAIT_MS = 15 * 60 * 1000 };
@@ -105,6 +106,7 @@ static void take_stored(struct fleet_snapshot *snapshot, const struct snapshot *
 		stored->service[0] != '\0' ? stored->service : stored->target);
 	identity_set_found(&snapshot->identity, "version", stored->version);
 	identity_set_found(&snapshot->identity, "host", stored->host);
+	identity_set_found_labels(&snapshot->identity, stored->labels);
 	snapshot->pid = stored->pid;
 	snapshot->started_ms = stored->started_ms;
 	snapshot->time_ms = stored->time_ms;
@@ -241,17 +243,15 @@ static bool send_store(
 	return is_done && !session->has_problem;
 }
 
-/* The labels that the process was started with. */
-static void take_labels(struct fleet_identity *identity, pid_t pid)
+/* The stored identity has all of it; this says what is wrong with its labels. */
+static void warn_of_labels(const struct target *target)
 {
-	CLEANUP(buffer_deinit) struct buffer environment = BUFFER_OR_EXIT;
-	struct error ignored = { 0 };
+	struct snapshot_identity identity = { 0 };
+	struct error problem;
 
-	if (pid == 0 || !process_read_environment(pid, &environment, &ignored))
-		return;
-	const char *const labels = process_environment_find(&environment, "HEAPCTL_LABELS");
-	if (labels != NULL && !identity_set_labels(identity, labels, &ignored))
-		verb_warn("HEAPCTL_LABELS of process %d: %s", (int)pid, ignored.message);
+	if (!process_identity_read(target, &identity, &problem))
+		verb_warn("HEAPCTL_LABELS of process %d: %s", (int)target->process.pid,
+			problem.message);
 }
 
 static void take_figures(struct fleet_snapshot *snapshot, const json_t *status)
@@ -272,7 +272,7 @@ static bool send_target(struct send_session *session, struct source *source, str
 
 	if (!source_profile(source, &profile, err))
 		return false;
-	take_labels(&snapshot.identity, source->pid);
+	warn_of_labels(&source->target);
 	const json_t *const status = source_status(source);
 	recorder_identify(&found, &source->target, status);
 	take_stored(&snapshot, &found);

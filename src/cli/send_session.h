@@ -3,13 +3,13 @@
 #pragma once
 
 #include "cli/fleet_store.h"
-#include "fleet/identity.h"
+#include "store/identity.h"
 
 enum { SEND_LEFT_OUT = 64 };
 
 struct send_options {
 	struct fleet_store_options store;
-	struct fleet_identity identity; /* what options say */
+	struct snapshot_identity identity; /* what options say */
 	const char *lib_prefixes;
 	bool no_cache;
 	int64_t retry_ms;

@@ -10,7 +10,7 @@
 #include "cli/verb.h"
 #include "client/agent_client.h"
 #include "fleet/destination_url.h"
-#include "fleet/identity.h"
+#include "store/identity.h"
 #include "gateway/listener.h"
 #include "gateway/serve.h"
 
@@ -77,7 +77,7 @@ static const struct verb_option options[] = {
 struct send_words {
 	const char *texts[SEND_WORDS_MAX + 1];
 	size_t count;
-	struct fleet_identity identity;
+	struct snapshot_identity identity;
 };
 
 static bool take_history(struct serve_options *serve, int id, const char *text, struct error *err)

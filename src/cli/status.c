@@ -12,6 +12,7 @@
 #include "cli/attachment.h"
 #include "cli/verb.h"
 #include "render/quantity.h"
+#include "watch/process_identity.h"
 
 static void line(const char *name, const char *format, ...) PRINTF_FORMAT(2, 3);
 
@@ -52,6 +53,59 @@ static void print_process(const struct target *target, const json_t *status)
 		json_flag(status, "attached") ? "attached" : "since",
 		control_format_time(json_number(status, "started_ms"), begun),
 		json_flag(status, "attached") ? ": profiles have no older allocations" : "");
+}
+
+static void append_value(
+	struct buffer *out, const char *name, const char *value, const char *source)
+{
+	if (value[0] != '\0')
+		buffer_printf(out, "%s%s %s (%s)", out->size == 0 ? "" : "; ", name, value, source);
+}
+
+/* What its profiles are of in a fleet (docs/fleet.md). */
+static void print_identity(const struct snapshot_identity *identity, const struct error *problem)
+{
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
+
+	append_value(&text, "service", identity->service, identity->service_source);
+	append_value(&text, "version", identity->version, identity->version_source);
+	append_value(&text, "host", identity->host, identity->host_source);
+	for (size_t i = 0; i < identity->label_count; i++)
+		append_value(&text, identity->labels[i].name, identity->labels[i].value,
+			identity->labels[i].source);
+	line("identity", "%s", buffer_string(&text));
+	if (problem->kind != ERROR_NONE)
+		line("", "%sHEAPCTL_LABELS: %s%s", terminal_begin(stdout, TERMINAL_WARNING),
+			problem->message, terminal_end(stdout));
+}
+
+static void set_value(
+	json_t *object, json_t *sources, const char *name, const char *value, const char *source)
+{
+	if (value[0] == '\0')
+		return;
+	json_object_set_new(object, name, json_string(value));
+	json_object_set_new(sources, name, json_string(source));
+}
+
+static void add_identity(
+	json_t *status, const struct snapshot_identity *identity, const struct error *problem)
+{
+	json_t *const object = json_object();
+	json_t *const labels = json_object();
+	json_t *const sources = json_object();
+
+	set_value(object, sources, "service", identity->service, identity->service_source);
+	set_value(object, sources, "version", identity->version, identity->version_source);
+	set_value(object, sources, "host", identity->host, identity->host_source);
+	for (size_t i = 0; i < identity->label_count; i++)
+		set_value(labels, sources, identity->labels[i].name, identity->labels[i].value,
+			identity->labels[i].source);
+	json_object_set_new(object, "labels", labels);
+	json_object_set_new(object, "sources", sources);
+	json_object_set_new(object, "problem",
+		problem->kind == ERROR_NONE ? json_null() : json_string(problem->message));
+	json_object_set_new(status, "identity", object);
 }
 
 /* In the order in which jemalloc reads them: the last one wins. */
@@ -322,11 +376,21 @@ static int run(const struct verb *verb, int argc, char **argv)
 	CLEANUP(json_cleanup) json_t *status = NULL;
 	if (!agent_call_json(&target, "GET", "/v1/status", &status, &err))
 		return verb_fail(&err);
+	/* Of a target behind a gateway only that gateway knows it. */
+	const bool is_here = target.kind == TARGET_AGENT && target.process.pid != 0;
+	struct snapshot_identity identity = { 0 };
+	struct error problem = { 0 };
+	if (is_here && process_identity_read(&target, &identity, &problem))
+		problem = (struct error){ 0 };
 	if (as_json) {
+		if (is_here)
+			add_identity(status, &identity, &problem);
 		control_print_json(status);
 		return EXIT_DONE;
 	}
 	print_process(&target, status);
+	if (is_here)
+		print_identity(&identity, &problem);
 	print_allocator(status);
 	print_profiling(status);
 	print_memory(status);
@@ -340,13 +404,15 @@ const struct verb verb_status = {
 	.name = "status",
 	.arguments = "TARGET [--json]",
 	.summary = "configuration and state of a target",
-	.description = "Shows which allocator the process has, whether it can be profiled (if "
-		       "not, the reason and what to do), whether sampling is on and what "
-		       "switched it on, the sampling interval, the memory figures, the run in "
-		       "progress, and the cost of the last dump.\n\n"
-		       "Of a process without an agent it shows what the kernel does: the program "
-		       "and the parts of its resident memory; and whether heapctl attach can load "
-		       "an agent. Then the exit status is 1.",
+	.description =
+		"Shows which allocator the process has, whether it can be profiled (if "
+		"not, the reason and what to do), whether sampling is on and what "
+		"switched it on, the sampling interval, the memory figures, the run in "
+		"progress, the cost of the last dump, and what its profiles are of in a fleet, "
+		"with the source of each value.\n\n"
+		"Of a process without an agent it shows what the kernel does: the program "
+		"and the parts of its resident memory; and whether heapctl attach can load "
+		"an agent. Then the exit status is 1.",
 	.examples = "heapctl status redis-server\n"
 		    "heapctl status 4711 --json | jq .profiling",
 	.options = control_json_options,

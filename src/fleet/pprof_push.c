@@ -101,7 +101,7 @@ static void append_label(
 	*comma = ",";
 }
 
-void pprof_push_append_series(struct buffer *out, const struct fleet_identity *identity)
+void pprof_push_append_series(struct buffer *out, const struct snapshot_identity *identity)
 {
 	const char *comma = "";
 
@@ -123,7 +123,7 @@ static void add_comment(struct profile *profile, const char *name, const char *v
 }
 
 /* What pprof has no place for, and the collector is not told otherwise. */
-static void add_comments(struct profile *profile, const struct fleet_identity *identity)
+static void add_comments(struct profile *profile, const struct snapshot_identity *identity)
 {
 	add_comment(profile, "service", identity->service);
 	add_comment(profile, "version", identity->version);

@@ -35,4 +35,4 @@ MUST_CHECK bool pprof_push_send(struct pprof_push *push, const struct fleet_retr
  * What Pyroscope calls the series, "api{host=a,version=1.4,zone=b}". What has a meaning there, and
  * what a name cannot have, is replaced by '_'.
  */
-void pprof_push_append_series(struct buffer *out, const struct fleet_identity *identity);
+void pprof_push_append_series(struct buffer *out, const struct snapshot_identity *identity);

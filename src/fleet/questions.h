@@ -11,11 +11,11 @@
 #include "analysis/view.h"
 #include "base/string_pool.h"
 #include "fleet/clickhouse.h"
-#include "fleet/identity.h"
+#include "store/identity.h"
 
 /* Which snapshots. */
 struct fleet_scope {
-	struct fleet_identity of; /* "": of any */
+	struct snapshot_identity of; /* "": of any */
 	int64_t since_ms, until_ms;
 };
 

@@ -323,7 +323,7 @@ void fleet_append_stack(struct buffer *out, const struct fleet_row *row)
 /* service, version, host, pid, started, ts and snapshot, with a tab behind each. */
 static void append_key(struct buffer *out, const struct fleet_snapshot *snapshot)
 {
-	const struct fleet_identity *const identity = &snapshot->identity;
+	const struct snapshot_identity *const identity = &snapshot->identity;
 	const char *const texts[] = { identity->service, identity->version, identity->host };
 
 	for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
@@ -351,7 +351,7 @@ void fleet_append_samples(
 	}
 }
 
-static void append_labels(struct buffer *out, const struct fleet_identity *identity)
+static void append_labels(struct buffer *out, const struct snapshot_identity *identity)
 {
 	const char *names[IDENTITY_LABELS], *values[IDENTITY_LABELS];
 

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
-#include "fleet/identity.h"
+#include "store/identity.h"
 #include "profile/profile.h"
 #include "store/snapshot.h"
 
@@ -45,7 +45,7 @@ void fleet_rows_deinit(struct fleet_rows *rows);
 
 /* The key of a snapshot, and what is known of it. */
 struct fleet_snapshot {
-	struct fleet_identity identity;
+	struct snapshot_identity identity;
 	int64_t pid, started_ms; /* 0: not known */
 	int64_t time_ms;
 	const char *reason;

@@ -10,8 +10,8 @@
 #include "base/json_writer.h"
 #include "base/xalloc.h"
 #include "client/process.h"
-#include "fleet/identity.h"
 #include "gateway/handlers.h"
+#include "watch/process_identity.h"
 
 /* "host", "host:port" or "[v6]:port": what scrapers accept, and nothing that ends a URL's host. */
 static bool is_address(const char *text)
@@ -45,7 +45,7 @@ static bool find_address(const struct request *request, const char **address, st
 }
 
 /* What the process was started with says; the rest stays as it is. */
-static void read_identity(const struct backend *backend, struct fleet_identity *identity)
+static void read_identity(const struct backend *backend, struct snapshot_identity *identity)
 {
 	CLEANUP(buffer_deinit) struct buffer environment = BUFFER_OR_EXIT;
 	struct error ignored;
@@ -53,9 +53,7 @@ static void read_identity(const struct backend *backend, struct fleet_identity *
 	if (backend->pid == 0 || !process_read_environment(backend->pid, &environment, &ignored) ||
 		!process_environment_is_intact(&environment))
 		return;
-	const char *const labels = process_environment_find(&environment, "HEAPCTL_LABELS");
-	if (labels != NULL && !identity_set_labels(identity, labels, &ignored))
-		return;
+	(void)!process_identity_take_environment(&environment, identity, &ignored);
 }
 
 /*
@@ -77,7 +75,7 @@ static bool is_free_label(const char *name)
 }
 
 static void put_identity(struct json_writer *json, const struct backend *backend,
-	const struct fleet_identity *identity)
+	const struct snapshot_identity *identity)
 {
 	json_member_string(json, "service_name",
 		identity->service[0] == '\0' ? backend->name : identity->service);
@@ -123,7 +121,7 @@ static void end_group(struct json_writer *json)
 
 static void put_target(struct json_writer *json, const struct backend *backend)
 {
-	struct fleet_identity identity = { 0 };
+	struct snapshot_identity identity = { 0 };
 	char pid[16];
 
 	snprintf(pid, sizeof pid, "%d", (int)backend->pid);
@@ -138,7 +136,7 @@ static void put_target(struct json_writer *json, const struct backend *backend)
 /* Without what differs between the processes of a name. */
 static void put_name(struct json_writer *json, const struct backend *first)
 {
-	struct fleet_identity identity = { 0 };
+	struct snapshot_identity identity = { 0 };
 
 	put_path(json, first->name, false);
 	json_member_string(json, "__param_merge", "1");

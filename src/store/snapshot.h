@@ -34,6 +34,7 @@ struct snapshot {
 	char host[256];	   /* where it runs */
 	char service[128]; /* what its processes on all hosts are called together */
 	char version[64];  /* of that service */
+	char labels[1024]; /* "zone=b,team=x" (store/identity.h) */
 	int64_t pid;
 	int64_t started_ms; /* of the process, as its agent says, or of the attach */
 	bool is_attached;   /* the agent, into the running process */

@@ -12,7 +12,7 @@
 #include "base/xalloc.h"
 
 enum {
-	VERSION = 1, /* PRAGMA user_version */
+	VERSION = 2, /* PRAGMA user_version */
 	BUSY_MS = 10 * 1000,
 };
 
@@ -45,30 +45,23 @@ static const char CREATE_TABLE[] =
 static const struct {
 	const char *name, *type;
 } later_columns[] = {
-	{ "reason", TEXT },
-	{ "started_ms", NUMBER },
-	{ "gateway_ms", NUMBER },
+	{ "reason", TEXT }, { "started_ms", NUMBER }, { "gateway_ms", NUMBER },
 	{ "owner", " INTEGER NOT NULL DEFAULT -1" },
 	{ "kept_ms", NUMBER }, /* on the store's clock; so are the next two */
-	{ "boot", NUMBER },
-	{ "boot_ms", NUMBER },
-	{ "host", TEXT },
-	{ "service", TEXT },
-	{ "version", TEXT },
-	{ "details", TEXT }, /* of a capture: its line of captures.jsonl */
-	{ "sent_ms", NUMBER },
-	{ "attached", NUMBER },
+	{ "boot", NUMBER }, { "boot_ms", NUMBER }, { "host", TEXT }, { "service", TEXT },
+	{ "version", TEXT }, { "details", TEXT }, /* of a capture: its line of captures.jsonl */
+	{ "sent_ms", NUMBER }, { "attached", NUMBER }, { "labels", TEXT }, /* since version 2 */
 };
 
 static const char CREATE_INDEXES[] =
 	"DROP INDEX IF EXISTS moment_time; DROP INDEX IF EXISTS moment_target;"
 	"DROP INDEX IF EXISTS moment_pid; DROP INDEX IF EXISTS moment_owner;"
-	"CREATE INDEX snapshot_time ON snapshot (time_ms);"
-	"CREATE INDEX snapshot_target ON snapshot (target, time_ms);"
-	"CREATE INDEX snapshot_pid ON snapshot (pid, time_ms);"
-	"CREATE INDEX snapshot_owner ON snapshot (owner, target);"
-	"CREATE INDEX snapshot_unsent ON snapshot (id) WHERE sent_ms = 0;"
-	"PRAGMA user_version = 1;";
+	"CREATE INDEX IF NOT EXISTS snapshot_time ON snapshot (time_ms);"
+	"CREATE INDEX IF NOT EXISTS snapshot_target ON snapshot (target, time_ms);"
+	"CREATE INDEX IF NOT EXISTS snapshot_pid ON snapshot (pid, time_ms);"
+	"CREATE INDEX IF NOT EXISTS snapshot_owner ON snapshot (owner, target);"
+	"CREATE INDEX IF NOT EXISTS snapshot_unsent ON snapshot (id) WHERE sent_ms = 0;"
+	"PRAGMA user_version = 2;";
 
 static int error_code(const struct store *store)
 {
@@ -163,7 +156,9 @@ static bool migrate(struct store *store, struct error *err)
 {
 	static const char adopt[] = "ALTER TABLE moment RENAME TO snapshot";
 
-	return store_execute(store, has_table(store, "moment") ? adopt : CREATE_TABLE, err) &&
+	return (has_table(store, "snapshot") ||
+		       store_execute(
+			       store, has_table(store, "moment") ? adopt : CREATE_TABLE, err)) &&
 	       add_columns(store, err) && store_execute(store, CREATE_INDEXES, err);
 }
 
@@ -275,6 +270,7 @@ bool store_insert(struct store *store, const struct snapshot *snapshot, const ch
 		{ snapshot->host, 0 },
 		{ snapshot->service, 0 },
 		{ snapshot->version, 0 },
+		{ snapshot->labels, 0 },
 		{ NULL, snapshot->pid },
 		{ NULL, snapshot->started_ms },
 		{ snapshot->reason, 0 },
@@ -291,10 +287,11 @@ bool store_insert(struct store *store, const struct snapshot *snapshot, const ch
 
 	if (!store_prepare(store,
 		    "INSERT INTO snapshot (id, time_ms, target, owner, host, service, version, "
+		    "labels, "
 		    "pid, started_ms, reason, gateway_ms, file, bytes, details, kept_ms, boot, "
 		    "boot_ms, attached, " STORE_FIGURE_COLUMNS
 		    ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-		    "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		    "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		    &statement, err))
 		return false;
 	for (int i = 0; i < VALUES; i++) {

@@ -16,8 +16,8 @@
 
 #define COLUMNS                                                                   \
 	"id, time_ms, target, pid, started_ms, file, bytes, reason, gateway_ms, " \
-	"owner, host, service, version, sent_ms, details, attached, " STORE_FIGURE_COLUMNS
-enum { COLUMN_FIGURES = 16 };
+	"owner, host, service, version, sent_ms, details, attached, labels, " STORE_FIGURE_COLUMNS
+enum { COLUMN_FIGURES = 17 };
 
 /* By name, and by pid when the name could be one. */
 #define OF_NAME "target = ?1"
@@ -78,6 +78,7 @@ static void read_snapshot(sqlite3_stmt *row, struct snapshot *snapshot)
 	read_text(row, 10, snapshot->host, sizeof snapshot->host);
 	read_text(row, 11, snapshot->service, sizeof snapshot->service);
 	read_text(row, 12, snapshot->version, sizeof snapshot->version);
+	read_text(row, 16, snapshot->labels, sizeof snapshot->labels);
 	for (int i = 0; i < FIGURES; i++)
 		snapshot->bytes[i] = (uint64_t)sqlite3_column_int64(row, COLUMN_FIGURES + i);
 }

@@ -10,18 +10,24 @@
 #include "base/user_name.h"
 #include "base/xalloc.h"
 #include "client/agent_client.h"
+#include "watch/process_identity.h"
 
 void recorder_identify(struct snapshot *snapshot, const struct target *target, const json_t *status)
 {
 	const bool is_here = target->kind == TARGET_AGENT;
+	struct snapshot_identity identity = { 0 };
+	struct error ignored;
 
 	if (snapshot->target[0] == '\0')
 		snprintf(snapshot->target, sizeof snapshot->target, "%s",
 			target->process.name[0] != '\0' ? target->process.name : target->file_stem);
+	/* `heapctl status` reports malformed labels. */
+	(void)!process_identity_read(target, &identity, &ignored);
 	snprintf(snapshot->service, sizeof snapshot->service, "%s",
-		target->process.name[0] != '\0' ? target->process.name : snapshot->target);
-	if (!is_here || gethostname(snapshot->host, sizeof snapshot->host - 1) != 0)
-		snprintf(snapshot->host, sizeof snapshot->host, "%s", target->url.host);
+		identity.service[0] != '\0' ? identity.service : snapshot->target);
+	snprintf(snapshot->version, sizeof snapshot->version, "%s", identity.version);
+	snprintf(snapshot->host, sizeof snapshot->host, "%s", identity.host);
+	identity_join_labels(&identity, snapshot->labels, sizeof snapshot->labels);
 	snapshot->owner =
 		is_here && target->owner != USER_ANY ? (int64_t)target->owner : STORE_NO_OWNER;
 	snapshot->pid = target->process.pid != 0 ? target->process.pid : json_number(status, "pid");

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """heapctl serve --send and heapctl send --follow: the history goes to a real ClickHouse by itself."""
+import json
 import os
 import pathlib
 import shutil
 import signal
+import socket
 import sqlite3
 import tempfile
 import unittest
@@ -136,6 +138,27 @@ class Served(SendingCase):
         self.make_tables()
         wait_until(lambda: server.rows("SELECT count() FROM profile") != [["0"]], lambda: f"a snapshot: {self.state()}")
         self.assertEqual(server.rows("SELECT count() FROM sample WHERE stack NOT IN (SELECT stack FROM stack)"), [["0"]])
+
+    def test_each_target_says_what_it_is(self):
+        # Redis would write its title over the environment.
+        shop, _ = self.start_redis("--set-proc-title", "no", conf="prof:true,prof_active:true,lg_prof_sample:12",
+                                   env={"HEAPCTL_LABELS": "service=shop,version=8,zone=d", "KUBERNETES_SERVICE_HOST": "10.0.0.1", "POD_NAME": "shop-1",
+                                        "NODE_NAME": "node7"})
+        self.wait_for_agent(shop.pid)
+        told = json.loads(self.heapctl("status", shop.pid, "--json")[0])["identity"]
+        self.assertEqual([told[name] for name in ("service", "version", "host")], ["shop", "8", "node7"])
+        self.assertLessEqual({"zone": "d", "pod": "shop-1"}.items(), told["labels"].items())
+        self.assertEqual((told["sources"]["service"], told["sources"]["host"], told["problem"]), ("HEAPCTL_LABELS", "NODE_NAME", None))
+        self.assertRegex(self.heapctl("status", shop.pid)[0], r"identity +service shop \(HEAPCTL_LABELS\); version 8")
+        told = json.loads(self.heapctl("status", self.redis_server.pid, "--json")[0])["identity"]
+        self.assertEqual((told["service"], told["sources"]["service"], told["host"]), (SERVICE, "name of the process", socket.gethostname()))
+        self.start_gateway("--history", self.history, "--history-every", "1s", "--send", *self.login, "--label", "zone=b", self.redis_server.pid, shop.pid)
+        wait_until(lambda: len(server.rows("SELECT DISTINCT pid FROM profile")) == 2, lambda: f"both: {self.state()}")
+        found = {row[0]: row[1:3] + [dict(zip(*row[3:]))] for row in
+                 server.rows("SELECT DISTINCT service, version, host, label_names, label_values FROM profile")}
+        self.assertEqual(found["shop"][:2], ["8", "node7"])
+        self.assertLessEqual({"zone": "b", "pod": "shop-1"}.items(), found["shop"][2].items())
+        self.assertEqual(found[SERVICE][:2], ["", socket.gethostname()])
 
     def test_a_snapshot_that_ends_the_sender_is_left_out(self):
         server.kill()

@@ -177,7 +177,7 @@ static void lines_have_what_ends_lines_and_columns_escaped(void **state)
 static void labels_are_checked(void **state)
 {
 	(void)state;
-	struct fleet_identity identity = { 0 };
+	struct snapshot_identity identity = { 0 };
 	struct error err = { 0 };
 
 	assert_true(identity_set_label(&identity, "service=first", &err));

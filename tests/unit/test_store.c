@@ -690,12 +690,33 @@ static void an_index_of_a_newer_version_is_left_alone(void **state)
 
 	open_with(scene, DAY_MS, UINT64_MAX);
 	add(scene, "one", START_MS);
-	assert_true(store_execute(scene->store, "PRAGMA user_version = 2", &err));
+	assert_true(store_execute(scene->store, "PRAGMA user_version = 3", &err));
 	store_close(scene->store);
 	scene->store = NULL;
 	assert_false(store_open(scene->folder, STORE_HISTORY, &limits, &scene->store, &err));
 	assert_int_equal(err.kind, ERROR_UNSUPPORTED);
 	assert_contains(err.message, "was written by a newer heapctl");
+}
+
+static void an_index_of_version_1_gets_its_labels(void **state)
+{
+	struct scene *const scene = *state;
+	struct snapshot snapshot;
+	struct error err = { 0 };
+
+	open_with(scene, DAY_MS, UINT64_MAX);
+	add(scene, "one", START_MS);
+	assert_true(store_execute(scene->store,
+		"ALTER TABLE snapshot DROP COLUMN labels; PRAGMA user_version = 1", &err));
+	open_with(scene, DAY_MS, UINT64_MAX);
+	snapshot =
+		(struct snapshot){ .time_ms = START_MS + 1, .target = "one", .labels = "zone=b" };
+	assert_true(store_add(scene->store, &snapshot, "heap_v2", 7, &err));
+	for (int64_t id = 1; id <= 2; id++) {
+		CLEANUP(fd_cleanup) int fd = -1;
+		assert_true(store_get_id(scene->store, "one", id, &snapshot, &fd, &err));
+		assert_string_equal(snapshot.labels, id == 1 ? "" : "zone=b");
+	}
 }
 
 static void open_captures(struct scene *scene, const struct store_limits *limits)
@@ -1101,6 +1122,7 @@ static const struct CMUnitTest tests[] = {
 	STORE_TEST(a_series_of_uneven_profiles_stays_within_its_bytes),
 	STORE_TEST(a_snapshot_is_found_by_its_id),
 	STORE_TEST(an_index_of_a_newer_version_is_left_alone),
+	STORE_TEST(an_index_of_version_1_gets_its_labels),
 	STORE_TEST(the_oldest_captures_are_removed_by_number),
 	STORE_TEST(nothing_is_removed_for_room_that_cannot_be_made),
 	STORE_TEST(nothing_is_removed_before_the_new_one_is_safe),

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a process is of, from where it runs, in this order: HEAPCTL_LABELS of its environment, the
+ * variables that Kubernetes' downward API is usually given there, and its control group: the
+ * systemd unit, the container and the pod. Then the name of the process and of this machine.
+ */
+#pragma once
+
+#include "base/buffer.h"
+#include "client/target.h"
+#include "store/identity.h"
+
+/*
+ * Sets what is not set yet, each value with its source. ERROR_USAGE when HEAPCTL_LABELS is
+ * malformed; everything else is set all the same. What may not be read is left out.
+ */
+MUST_CHECK bool process_identity_read(
+	const struct target *target, struct snapshot_identity *identity, struct error *err);
+
+/* Its parts. An environment is as process_read_environment gives it. */
+MUST_CHECK bool process_identity_take_environment(
+	const struct buffer *environment, struct snapshot_identity *identity, struct error *err);
+
+/*
+ * The text of /proc/PID/cgroup. The unit is the service of what systemd itself has started; what
+ * such a process starts (the jobs of cron) may be anything.
+ */
+void process_identity_take_cgroup(
+	const char *text, bool is_child_of_init, struct snapshot_identity *identity);
