@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The gateway under systemd: its units as systemd itself rates them, and sockets that systemd passes to it."""
+import json
 import os
 import pathlib
 import re
@@ -9,18 +10,19 @@ import subprocess
 import unittest
 
 from gateway import GatewayCase
-from processes import HEAPCTL, free_port, need, wait_until
+from processes import BUILD, HEAPCTL, free_port, need, wait_until
 
-UNITS = pathlib.Path(__file__).resolve().parents[2] / "contrib/systemd"
-SERVICE, SOCKET = "heapctl-gateway.service", "heapctl-gateway.socket"
+CONTRIB = pathlib.Path(__file__).resolve().parents[2] / "contrib"
+SERVICE, SOCKET, DROP_IN = "heapctl-gateway.service", "heapctl-gateway.socket", "heapctl-server.conf"
 
 
 class Units(GatewayCase):
     def copy(self, change=lambda text: text):
         """The units in a folder of their own, for the program that was built here."""
         for name in (SERVICE, SOCKET):
-            text = change((UNITS / name).read_text()).replace("/usr/local/bin/heapctl", HEAPCTL)
-            pathlib.Path(self.folder, name).write_text(text)
+            source = CONTRIB / "systemd" / (name + ".in")
+            text = (source if source.exists() else source.with_suffix("")).read_text()
+            pathlib.Path(self.folder, name).write_text(change(text).replace("@bindir@/heapctl", HEAPCTL))
 
     def analyze(self, *arguments):
         done = subprocess.run([need("systemd-analyze"), *arguments], cwd=self.folder, capture_output=True, text=True, timeout=60)
@@ -42,6 +44,29 @@ class Units(GatewayCase):
         self.assertGreater(pathlib.Path(self.folder, SERVICE).read_text().count("ExecStart="), 4)
         # Of several the last one counts, for each was made empty first.
         self.assertEqual(self.verify(), (0, ""))
+
+    def test_they_are_installed_for_the_prefix(self):
+        done = subprocess.run([need("meson"), "introspect", "--installed", "--buildoptions", "--force-object-output", BUILD],
+                              capture_output=True, text=True, check=True, timeout=120)
+        said = json.loads(done.stdout)
+        prefix = next(option["value"] for option in said["buildoptions"] if option["name"] == "prefix")
+        places = {os.path.basename(target): (made, target) for made, target in said["installed"].items()}
+        for name in (SERVICE, SOCKET):
+            self.assertEqual(places[name][1], f"{prefix}/lib/systemd/system/{name}")
+        service = pathlib.Path(places[SERVICE][0]).read_text()
+        self.assertIn(f"\nExecStart={prefix}/bin/heapctl serve\n", service)
+        drop_in = pathlib.Path(places[DROP_IN][0]).read_text()
+        preloaded = re.search(r"^Environment=LD_PRELOAD=(.*)$", drop_in, re.M)[1]
+        self.assertIn(os.path.dirname(preloaded), {os.path.dirname(target) for target in said["installed"].values()})
+        self.assertTrue(any(target.startswith(preloaded) for target in said["installed"].values()), preloaded)
+        self.assertNotRegex(service + drop_in, r"@\w+dir@")
+
+    def test_systemd_accepts_the_drop_in(self):
+        pathlib.Path(self.folder, "own.service").write_text("[Service]\nExecStart=/bin/sleep 1\n")
+        folder = pathlib.Path(self.folder, "own.service.d")
+        folder.mkdir()
+        (folder / "heapctl.conf").write_text(re.sub("^#(?=Env)", "", (CONTRIB / f"systemd/{DROP_IN}.in").read_text(), flags=re.M))
+        self.assertEqual(self.analyze("verify", "--man=no", "./own.service"), (0, ""))
 
     def test_it_is_sandboxed_as_far_as_its_work_allows(self):
         self.copy()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// usage: node check_ci.mjs PACKAGES gitlab FILE | github FILE
+// usage: node check_ci.mjs PACKAGES gitlab FILE | github FILE | yaml FILE
 //
-// Compares a CI file with its system's schema, of the npm packages in PACKAGES (package.json beside this file names them).
+// Compares a CI file with its system's schema, or reads any YAML, of the npm packages in PACKAGES (package.json beside this file names them).
 // Prints what is wrong and exits with 1; with 3 when the packages are missing.
 import {existsSync, readFileSync} from 'node:fs';
 import {createRequire} from 'node:module';
@@ -34,7 +34,19 @@ async function checkGithub(text) {
     return errors.flatMap(described);
 }
 
-const problems = await {gitlab: checkGitlab, github: checkGithub}[system](readFileSync(file, 'utf8'));
+/** Every document of the file; those of Kubernetes say what they are. */
+async function checkYaml(text) {
+    if (!existsSync(join(packages, 'node_modules', 'js-yaml'))) return null;
+    const isManifest = file.includes('kubernetes/');
+    try {
+        return require('js-yaml').loadAll(text).flatMap((document) => isManifest && !(document?.apiVersion && document.kind) ?
+            ['a manifest without apiVersion or kind'] : []);
+    } catch (error) {
+        return [error.message];
+    }
+}
+
+const problems = await {gitlab: checkGitlab, github: checkGithub, yaml: checkYaml}[system](readFileSync(file, 'utf8'));
 if (problems === null) process.exit(EXIT_MISSING);
 for (const problem of problems) console.log(`${file}: ${problem}`);
 process.exit(problems.length === 0 ? 0 : EXIT_WRONG);
