@@ -447,8 +447,7 @@ static bool apply_figure(struct parse *parse, int id, struct error *err)
 	}
 }
 
-/* debuginfod's library silently ignores what is not a URL. */
-static bool check_servers(const char *urls, struct error *err)
+bool report_options_check_servers(const char *urls, struct error *err)
 {
 	static const char *const schemes[] = { "http://", "https://", "file://" };
 	static const char blanks[] = " \t\n";
@@ -489,7 +488,7 @@ static bool apply(struct parse *parse, int id, struct error *err)
 		return true;
 	case OPTION_DEBUGINFOD:
 		options->debuginfod = parser->value;
-		return check_servers(parser->value, err);
+		return report_options_check_servers(parser->value, err);
 	case OPTION_VERSION:
 		options->wants_version = !parser->is_negated;
 		return true;

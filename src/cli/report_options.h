@@ -98,3 +98,9 @@ static inline enum stack_pruning report_options_pruning(const struct report_opti
 }
 
 void report_options_deinit(struct report_options *options);
+
+/*
+ * Whether these are URLs of debuginfod servers, separated by blanks: its library silently ignores
+ * what is not a URL. ERROR_USAGE.
+ */
+MUST_CHECK bool report_options_check_servers(const char *urls, struct error *err);

@@ -4,6 +4,7 @@
 
 #include "base/units.h"
 #include "cli/option.h"
+#include "cli/report_options.h"
 #include "cli/send_session.h"
 #include "cli/verb.h"
 
@@ -16,6 +17,7 @@ enum {
 	OPTION_GATHER,
 	OPTION_REPORT,
 	OPTION_LEAVE_OUT,
+	OPTION_DEBUGINFOD,
 };
 
 static const struct verb_option options[] = {
@@ -49,6 +51,8 @@ static const struct verb_option options[] = {
 	{ 0, "lib_prefix", 0, "DIR,DIR",
 		.help = "look for programs and libraries below these folders", .group = "symbols",
 		OPTION_TEXT(struct send_options, lib_prefixes) },
+	{ OPTION_DEBUGINFOD, "debuginfod", 0, "URL",
+		.help = "ask this server for debug files that are not here" },
 	{ .name = "no_cache",
 		.help = "do not use or fill the symbol cache",
 		OPTION_SWITCH(struct send_options, no_cache) },
@@ -78,6 +82,9 @@ static bool take(
 	case OPTION_REPORT:
 	case OPTION_LEAVE_OUT:
 		return take_number(send, id, parser, err);
+	case OPTION_DEBUGINFOD:
+		send->debuginfod = value;
+		return report_options_check_servers(value, err);
 	case OPTION_GATHER:
 		return duration_parse(value, &send->gather_ms, err);
 	case OPTION_LABEL:

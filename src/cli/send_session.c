@@ -25,7 +25,12 @@
 #include "watch/process_identity.h"
 #include "watch/recorder.h"
 
-enum { FOLLOW_LOOK_MS = 2000, MAX_WAIT_MS = 60 * 1000, FOLLOW_MAX_WAIT_MS = 15 * 60 * 1000 };
+enum {
+	DEBUGINFOD_MS = 30 * 1000,
+	FOLLOW_LOOK_MS = 2000,
+	MAX_WAIT_MS = 60 * 1000,
+	FOLLOW_MAX_WAIT_MS = 15 * 60 * 1000
+};
 
 struct send_session {
 	const struct send_options *options;
@@ -413,8 +418,10 @@ static void begin_symbols(struct send_session *session)
 	CLEANUP(free_cleanup) char *cache_dir = report_session_cache_dir();
 
 	symbolizer_free(session->symbolizer);
-	session->symbolizer = symbolizer_new(&(struct symbolizer_options){
-		.cache_dir = session->options->no_cache ? NULL : cache_dir });
+	session->symbolizer = symbolizer_new(
+		&(struct symbolizer_options){ .debuginfod_urls = session->options->debuginfod,
+			.debuginfod_timeout_ms = DEBUGINFOD_MS,
+			.cache_dir = session->options->no_cache ? NULL : cache_dir });
 }
 
 /* Whether there is anything to send; a folder that is being replaced has nothing. */

@@ -11,6 +11,7 @@ struct send_options {
 	struct fleet_store_options store;
 	struct snapshot_identity identity; /* what options say */
 	const char *lib_prefixes;
+	const char *debuginfod; /* NULL: never ask */
 	bool no_cache;
 	int64_t retry_ms;
 	bool follows;	   /* folders of snapshots, until a signal or a failure ends it */

@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "base/xalloc.h"
 #include "cli/option.h"
+#include "cli/report_options.h"
 #include "cli/serve_log.h"
 #include "cli/verb.h"
 #include "client/agent_client.h"
@@ -22,6 +23,7 @@ enum {
 	OPTION_FREE,
 	OPTION_SEND_TEXT,
 	OPTION_IDENTITY,
+	OPTION_DEBUGINFOD,
 };
 
 /* What heapctl send gets as well. */
@@ -61,6 +63,8 @@ static const struct verb_option options[] = {
 	{ OPTION_SEND_TEXT, "password-file", 0, "FILE",
 		.help = "of --send: the first line of this file is the user's password",
 		.complete = "@file" },
+	{ OPTION_DEBUGINFOD, "debuginfod", 0, "URL",
+		.help = "of --send: ask this server for debug files that are not here" },
 	{ OPTION_IDENTITY, "service", 0, "NAME",
 		.help = "of --send: the service of all targets [what each one says]" },
 	{ OPTION_IDENTITY, "version", 0, "TEXT", .help = "of --send: its version" },
@@ -105,6 +109,9 @@ static bool take_sending(
 				? identity_set_label(&words->identity, parser->value, err)
 				: identity_set(&words->identity, name, parser->value, err)))
 		return false;
+	if (parser->option->id == OPTION_DEBUGINFOD &&
+		!report_options_check_servers(parser->value, err))
+		return false;
 	/* With its dashes, as one word: no value is taken for an option. */
 	words->texts[words->count++] = xasprintf("--%s=%s", name, parser->value);
 	return true;
@@ -145,6 +152,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 			break;
 		case OPTION_SEND_TEXT:
 		case OPTION_IDENTITY:
+		case OPTION_DEBUGINFOD:
 			if (!take_sending(&words, &parser, &err))
 				return option_refuse_error(&parser, &err);
 			break;

@@ -259,6 +259,45 @@ class Collector(PushCase):
         self.assertEqual(len(self.received), 2)
         self.assertGreater(self.received[0][0].total("inuse_space"), 0)
 
+    def test_names_come_from_a_debuginfod_server_if_it_is_given(self):
+        source, program, debug = (os.path.join(self.folder, name) for name in ("api.c", "api", "api.debug"))
+        pathlib.Path(source).write_text("__attribute__((noinline)) int leak(int x) { return x + 1; }\nint main(void) { return leak(1); }\n")
+        subprocess.run(["cc", "-g", "-O0", "-no-pie", "-Wl,--build-id", source, "-o", program], check=True)
+        address = int(re.search(r"^(\w+) T leak$", subprocess.run(["nm", program], check=True, capture_output=True, text=True).stdout, re.M)[1], 16)
+        identity = re.search(r"Build ID: (\w+)", subprocess.run(["readelf", "-n", program], check=True, capture_output=True, text=True).stdout)[1]
+        subprocess.run(["objcopy", "--only-keep-debug", program, debug], check=True)
+        subprocess.run(["strip", program], check=True)
+        path = os.path.join(self.folder, "api.100.0.i0.heap")
+        pathlib.Path(path).write_text(f"heap_v2/4096\n  t*: 5: 5120 [0: 0]\n@ 0x{address + 4:x}\n  t*: 5: 5120 [0: 0]\n\nMAPPED_LIBRARIES:\n"
+                                      f"{address & ~0xfff:08x}-{(address & ~0xfff) + 0x1000:08x} r-xp {address & 0xf000:08x} 08:01 1 {program}\n")
+        asked = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                asked.append(self.path)
+                found = self.path == f"/buildid/{identity}/debuginfo"
+                body = pathlib.Path(debug).read_bytes() if found else b""
+                self.send_response(200 if found else 404)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+        files = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=files.serve_forever, daemon=True).start()
+        self.addCleanup(files.server_close)
+        self.addCleanup(files.shutdown)
+        self.environment.update(DEBUGINFOD_CACHE_PATH=os.path.join(self.folder, "client"), DEBUGINFOD_URLS="")
+        server = Server(self, self.push)
+        to = ("--no_cache", "--to", f"otel-pprof://127.0.0.1:{server.port}")
+        self.send(path, *to)
+        self.assertEqual(asked, [])
+        self.send(path, "--debuginfod", f"http://127.0.0.1:{files.server_address[1]}", *to)
+        self.assertNotRegex(self.received[0][0].text, r"\bleak\b")
+        self.assertRegex(self.received[1][0].text, r"\bleak\b")
+        self.assertIn("invalid value for --debuginfod", self.send(path, "--debuginfod", "nothing", *to, code=2)[1])
+
     def test_a_gateway_sends_its_history(self):
         redis, port = self.start_redis(conf="prof:true,prof_active:true,lg_prof_sample:12")
         self.wait_for_agent(redis.pid)
