@@ -343,6 +343,27 @@ class Asking(FleetCase):
         self.assertEqual(len(self.ask("hosts", "--since", "2hrs", "--label", "zone=b")["hosts"]), self.HOSTS // 2)
         self.assertRegex(self.fleet("hosts", "--since", "2hrs"), r"api v3 h5\n")
 
+    def test_the_dashboard_has_the_same_figures(self):
+        dashboard = json.loads((pathlib.Path(__file__).resolve().parents[2] / "contrib/grafana/heapctl-fleet.json").read_text())
+        # The macros of Grafana's data source.
+        macros = {"$__timeFilter(ts)": "ts > now() - 86400", "$__timeInterval(ts)": "toStartOfHour(ts)", "${service:singlequote}": "'api'"}
+        tables = {}
+        for panel in dashboard["panels"]:
+            query = panel["targets"][0]["rawSql"]
+            for macro, text in macros.items():
+                query = query.replace(macro, text)
+            self.assertNotIn("$", query)
+            tables[panel["title"]] = self.database.rows(query)
+            self.assertTrue(tables[panel["title"]], panel["title"])
+        self.assertEqual(self.database.rows(dashboard["templating"]["list"][1]["query"]), [["api"]])
+        top = self.ask("top")["sites"]
+        for (service, function, hosts, size, error), site in zip(tables["Sites with the most bytes in use"], top[:5]):
+            self.assertEqual((service, function, int(hosts)), ("api", site["frames"][-1], site["hosts"]))
+            self.assertAlmostEqual(float(size) / site["bytes"], 1, delta=1e-3)
+            self.assertAlmostEqual(float(error) / site["standard_error"], 1, delta=1e-3)
+        self.assertEqual(len(tables["Hosts"]), self.HOSTS)
+        self.assertEqual({row[1] for row in tables["Bytes of a process by version"]}, {"v2", "v3"})
+
     def test_what_makes_no_sense_is_refused(self):
         for words in (("top", "--ago", "1hrs"), ("top", "--svg"), ("growth", "--keep", "9days"), ("schema", "--json"), ("nothing",), ("versions",),
                       ("outliers",), ("flame", "--json", "--svg"), ("top", "--since", "yesterday"), ("top", "--since", "1hrs", "--until", "2hrs"),
