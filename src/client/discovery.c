@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +69,17 @@ void discovery_folders(const struct process *process, struct string_pool *folder
 	add(folders, "%s/dev/shm/heapctl-%u", root, process->uid);
 	add(folders, "%s/dev/shm/heapctl-%u", root, process->effective_uid);
 	add(folders, "%s/dev/shm/heapctl-0", root);
+}
+
+bool discovery_has_lost_own_folder(const struct process *process)
+{
+	const char *const own = getenv("HEAPCTL_DIR");
+	char path[4096 + 32], root[32];
+
+	if (!is_absolute(own) || !process_has_agent_thread(process))
+		return false;
+	snprintf(path, sizeof path, "%s%s", process_root(process, root), own);
+	return access(path, F_OK) != 0 && errno == ENOENT;
 }
 
 bool discovery_usable_folder(const struct process *process, char folder[4096])

@@ -33,6 +33,12 @@ void discovery_sockets(struct string_pool *paths);
 bool discovery_has_place(const struct process *process);
 
 /*
+ * Whether our HEAPCTL_DIR, for which an attached agent has no variable of its own, is missing where
+ * the process would see it.
+ */
+bool discovery_has_lost_own_folder(const struct process *process);
+
+/*
  * The folder that its environment names for its socket, if by owner and mode its agent could make
  * one there; false otherwise. Then something that cannot be seen may forbid it.
  */

@@ -222,6 +222,18 @@ static bool examine_socket_folder(struct diagnosis *diagnosis, const struct subj
 	struct stat status;
 	struct error err;
 
+	const char *const ours = getenv("HEAPCTL_DIR");
+
+	if (discovery_has_lost_own_folder(subject->process) &&
+		(folder == NULL || *folder == '\0')) {
+		diagnosis_add(diagnosis, FINDING_WRONG, "folder-removed",
+			"wait ten seconds, in which an agent that was attached with it creates it "
+			"again if it can, or create it for that user with mode 0700",
+			"HEAPCTL_DIR, %s, does not exist: it was removed, or the agent uses "
+			"another one",
+			ours);
+		return true;
+	}
 	if (folder == NULL || *folder == '\0')
 		return false;
 	process_root(subject->process, root);

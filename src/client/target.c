@@ -183,6 +183,11 @@ static bool explain_no_agent(const struct process *process, bool is_only, struct
 		error_set(err, ERROR_NOT_FOUND,
 			"%s[%d] has the agent loaded, but its socket was not found", process->name,
 			(int)process->pid);
+		if (discovery_has_lost_own_folder(process))
+			return error_hint(err,
+				"HEAPCTL_DIR, %.100s, does not exist: an agent that was attached "
+				"with it creates it again within ten seconds, if it can",
+				getenv("HEAPCTL_DIR"));
 		if (discovery_usable_folder(process, folder))
 			return error_hint(err,
 				"it may be in a sandbox (Landlock) that lets it make no file or "

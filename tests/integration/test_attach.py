@@ -491,6 +491,21 @@ while True:
         mapped = sum(int(end, 16) - int(begin, 16) for begin, end in (line[0].split("-") for line in lines))
         self.assertGreaterEqual(said, mapped)
 
+    def test_a_folder_that_is_removed_and_made_again(self):
+        process = self.start_python(env={"HEAPCTL_DIR": ""})
+        parent = os.path.join(self.folder, "parent")
+        variable = {"HEAPCTL_DIR": os.path.join(parent, "agents")}
+        os.mkdir(parent)
+        self.heapctl("attach", process.pid, env=variable)
+        shutil.rmtree(parent)
+        self.assertIn(f"(HEAPCTL_DIR, {parent}/agents, does not exist: an agent that was attached with it creates it again",
+                      self.heapctl("detach", process.pid, code=1, env=variable)[1])
+        findings = json.loads(self.heapctl("doctor", process.pid, "--json", code=1, env=variable)[0])["findings"]
+        self.assertIn("folder-removed", [finding["code"] for finding in findings])
+        os.mkdir(parent)
+        wait_until(lambda: self.heapctl("detach", process.pid, code=None, env=variable)[1] == "", "the agent's new socket")
+        self.assertIsNone(agent_thread(process.pid))
+
     def test_a_limit_of_open_files_since(self):
         process = self.start_python()
         self.attach(process.pid)
