@@ -179,7 +179,11 @@ def counted(kind, folder, batches, settings):
     """Instructions of the server's processes in user mode, from their start to their end, with the load."""
     class Counted(kind):
         def command(self):
-            return ["valgrind", "--tool=callgrind", "--trace-children=yes", f"--callgrind-out-file={self.outputs}/%p", *super().command()]
+            words = super().command()
+            # What changes the user first writes no file that the server, of the same pid, would then have to replace.
+            begin = words.index("--clear-groups") + 1 if words[0] == "setpriv" else 0
+            return [*words[:begin], "valgrind", "--tool=callgrind", "--trace-children=yes", f"--callgrind-out-file={self.outputs}/%p",
+                    *words[begin:]]
 
     server = Counted(folder)
     server.outputs = os.path.join(folder, "instructions")
