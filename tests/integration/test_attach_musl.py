@@ -43,7 +43,7 @@ class MuslCase(AttachCase):
         if message == "":
             self.detach(process.pid)
         else:
-            self.assertRegex(message, r"could be used, and they have stood still|could be used in \d+ ms|stands in the way")
+            self.assertRegex(message, r"could be used, and they have stood still|could be used in \d+ ms|stands in the way|did not stop")
         self.assertIsNone(process.poll(), process.poll() is not None and process.stdout.read())
         return message == ""
 
