@@ -179,11 +179,7 @@ def counted(kind, folder, batches, settings):
     """Instructions of the server's processes in user mode, from their start to their end, with the load."""
     class Counted(kind):
         def command(self):
-            words = super().command()
-            # What changes the user first writes no file that the server, of the same pid, would then have to replace.
-            begin = words.index("--clear-groups") + 1 if words[0] == "setpriv" else 0
-            return [*words[:begin], "valgrind", "--tool=callgrind", "--trace-children=yes", f"--callgrind-out-file={self.outputs}/%p",
-                    *words[begin:]]
+            return ["valgrind", "--tool=callgrind", "--trace-children=yes", f"--callgrind-out-file={self.outputs}/%p", *super().command()]
 
     server = Counted(folder)
     server.outputs = os.path.join(folder, "instructions")
@@ -208,6 +204,9 @@ def instructions():
     """The start costs more than the load here, so each figure is the difference of two loads."""
     print("  instructions of the server for the same requests, in user mode, as a ratio of the plain one's to them")
     for name in CHOSEN:
+        # The others start a process or a thread for each client that looks whether they are ready.
+        if name not in ("Redis", "nginx"):
+            continue
         kind = GlibcRedis if name == "Redis" else SERVERS[name]
         if not kind.is_installed() or shutil.which("valgrind") is None:
             print(f"  {name:10} it, or valgrind, is not installed")
