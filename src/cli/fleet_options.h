@@ -23,9 +23,9 @@ enum fleet_action {
 struct fleet_options {
 	struct fleet_store_options store;
 	enum fleet_action action;
-	struct snapshot_identity of;   /* which snapshots */
-	int64_t since_ms, until_ms; /* since 1970 */
-	int64_t ago_ms;		    /* of diff: how much earlier the base is */
+	struct snapshot_identity of; /* which snapshots */
+	int64_t since_ms, until_ms;  /* since 1970 */
+	int64_t ago_ms;		     /* of diff: how much earlier the base is */
 	const char *base_version;
 	const char *output_path;
 	const char *renderer; /* of flame and diff: its name; NULL: the action's own */

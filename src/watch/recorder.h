@@ -11,7 +11,8 @@
 #include "watch/dump_collector.h"
 #include "watch/trigger.h"
 
-/* Sets the target's name, owner, host, service, version, labels, pid and start; `status` is its agent's or NULL. */
+/* Sets the target's name, owner, host, service, version, labels, pid and start; `status` is its
+ * agent's or NULL. */
 void recorder_identify(
 	struct snapshot *snapshot, const struct target *target, const json_t *status);
 
