@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/xalloc.h"
@@ -29,18 +30,19 @@ bool gateway_wait(const struct gateway *gateway, const struct request *request, 
 	return true;
 }
 
-static bool acquire_place(unsigned *taken, unsigned limit, struct error *err)
+static bool fail_full(struct error *err)
 {
-	if (__atomic_add_fetch(taken, 1, __ATOMIC_RELAXED) <= limit)
-		return true;
-	__atomic_sub_fetch(taken, 1, __ATOMIC_RELAXED);
 	error_set(err, ERROR_TIMEOUT, "too many requests are waiting");
 	return error_hint(err, "try again later");
 }
 
 bool gateway_begin_wait(struct gateway *gateway, struct error *err)
 {
-	return acquire_place(&gateway->counters.waiting, GATEWAY_WAITING_MAX, err);
+	if (__atomic_add_fetch(&gateway->counters.waiting, 1, __ATOMIC_RELAXED) <=
+		GATEWAY_WAITING_MAX)
+		return true;
+	gateway_end_wait(gateway);
+	return fail_full(err);
 }
 
 void gateway_end_wait(struct gateway *gateway)
@@ -48,19 +50,50 @@ void gateway_end_wait(struct gateway *gateway)
 	__atomic_sub_fetch(&gateway->counters.waiting, 1, __ATOMIC_RELAXED);
 }
 
-bool gateway_begin_work(struct gateway *gateway, struct error *err)
+void work_places_init(struct work_places *places)
 {
-	return acquire_place(&gateway->counters.working, GATEWAY_WORKING_MAX, err);
+	*places = (struct work_places){ 0 };
+	pthread_mutex_init(&places->mutex, NULL);
 }
 
-void gateway_end_work(struct gateway *gateway)
+void work_places_deinit(struct work_places *places)
 {
-	__atomic_sub_fetch(&gateway->counters.working, 1, __ATOMIC_RELAXED);
+	pthread_mutex_destroy(&places->mutex);
+}
+
+bool gateway_begin_work(struct gateway *gateway, struct work_place *place, struct error *err)
+{
+	struct work_places *const places = &gateway->places;
+	unsigned all = 0, own = 0;
+
+	pthread_mutex_lock(&places->mutex);
+	for (const struct work_place *other = places->taken; other != NULL; other = other->next) {
+		all++;
+		own += strcmp(other->target, place->target) == 0;
+	}
+	const bool is_free = own + all < GATEWAY_WORKING_MAX;
+	if (is_free) {
+		place->next = places->taken;
+		places->taken = place;
+	}
+	pthread_mutex_unlock(&places->mutex);
+	return is_free || fail_full(err);
+}
+
+void gateway_end_work(struct gateway *gateway, struct work_place *place)
+{
+	struct work_place **at = &gateway->places.taken;
+
+	pthread_mutex_lock(&gateway->places.mutex);
+	while (*at != place)
+		at = &(*at)->next;
+	*at = place->next;
+	pthread_mutex_unlock(&gateway->places.mutex);
 }
 
 void merge_queue_init(struct merge_queue *queue)
 {
-	*queue = (struct merge_queue){ .is_taken = false };
+	*queue = (struct merge_queue){ 0 };
 	pthread_mutex_init(&queue->mutex, NULL);
 	clock_condition_init(&queue->changed);
 }

@@ -22,7 +22,9 @@ enum {
 	/*
 	 * Requests that are answered at a time and may wait for a target, and those of them that
 	 * wait for minutes because they were asked to. Each has a connection and a thread; the rest
-	 * of the connections (SERVER_CONNECTIONS_MAX) are for the page and for refusals.
+	 * of the connections (SERVER_CONNECTIONS_MAX) are for the page and for refusals. Whatever
+	 * the requests for one target wait for (its agent, a result, a worker), they may take only
+	 * as many places as are free for the others.
 	 */
 	GATEWAY_WORKING_MAX = 384,
 	GATEWAY_WAITING_MAX = 64,
@@ -32,18 +34,39 @@ enum {
 struct gateway_counters {
 	uint64_t answers[GATEWAY_STATUS_CLASSES]; /* by the first digit of the status */
 	uint64_t refused;			  /* by the guard */
-	unsigned working, waiting;		  /* of GATEWAY_WORKING_MAX, ... */
+	unsigned waiting;			  /* of GATEWAY_WAITING_MAX */
 	int64_t active; /* requests being answered and snapshots being kept now */
 };
 
+/* A request that is being answered. */
+struct work_place {
+	struct work_place *next;
+	const char *target; /* what shares the places: a target's name, or a path of the gateway */
+};
+
+struct work_places {
+	pthread_mutex_t mutex; /* of what follows */
+	struct work_place *taken;
+};
+
+void work_places_init(struct work_places *places);
+void work_places_deinit(struct work_places *places);
+
+/* A sum of profiles that is being made. */
+struct merge_turn {
+	struct merge_turn *next;
+	uid_t owner; /* of its processes */
+};
+
 /*
- * Profiles of many processes are added up for one request at a time: while the others wait, they
- * have none of the space, the descriptors and the processors that this takes.
+ * Profiles of many processes are added up for one request of a user's processes at a time: while
+ * the others wait, they have none of the space, the descriptors and the processors that this takes.
+ * Users do not wait for each other, since processes of one may never answer.
  */
 struct merge_queue {
 	pthread_mutex_t mutex; /* of what follows */
 	pthread_cond_t changed;
-	bool is_taken;
+	struct merge_turn *running; /* one of a user at most */
 };
 
 void merge_queue_init(struct merge_queue *queue);
@@ -63,6 +86,7 @@ struct gateway {
 	struct watch_manager *watch_manager; /* NULL: nothing is watched */
 	struct send_supervisor *sender;	     /* NULL: nothing is sent */
 	struct gateway_counters counters;
+	struct work_places places;
 	struct merge_queue merges;
 	const char *token; /* NULL when none is needed */
 	bool has_tls;
@@ -85,9 +109,10 @@ bool gateway_wait(
 MUST_CHECK bool gateway_begin_wait(struct gateway *gateway, struct error *err);
 void gateway_end_wait(struct gateway *gateway);
 
-/* The same for any request that may wait for a target. */
-MUST_CHECK bool gateway_begin_work(struct gateway *gateway, struct error *err);
-void gateway_end_work(struct gateway *gateway);
+/* The same for any request that may wait for `place->target`; the place is the caller's. */
+MUST_CHECK bool gateway_begin_work(
+	struct gateway *gateway, struct work_place *place, struct error *err);
+void gateway_end_work(struct gateway *gateway, struct work_place *place);
 
 /* The target that the request is for; drop the reference. */
 MUST_CHECK bool gateway_find(struct gateway *gateway, const struct request *request,

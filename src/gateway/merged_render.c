@@ -223,16 +223,28 @@ static bool render(const struct merge *merge, struct blob **blob, struct error *
 	return ok;
 }
 
-static bool enter_queue(struct merge_queue *queue, struct error *err)
+static bool is_running(const struct merge_queue *queue, uid_t owner)
+{
+	const struct merge_turn *turn = queue->running;
+
+	while (turn != NULL && turn->owner != owner)
+		turn = turn->next;
+	return turn != NULL;
+}
+
+static bool enter_queue(struct merge_queue *queue, struct merge_turn *turn, struct error *err)
 {
 	const struct timespec deadline = clock_timespec(clock_monotonic_ms() + MERGE_QUEUE_MS);
 	int failure = 0;
 
 	pthread_mutex_lock(&queue->mutex);
-	while (queue->is_taken && failure == 0)
+	while (is_running(queue, turn->owner) && failure == 0)
 		failure = pthread_cond_timedwait(&queue->changed, &queue->mutex, &deadline);
-	const bool is_ours = !queue->is_taken;
-	queue->is_taken = true;
+	const bool is_ours = !is_running(queue, turn->owner);
+	if (is_ours) {
+		turn->next = queue->running;
+		queue->running = turn;
+	}
 	pthread_mutex_unlock(&queue->mutex);
 	if (is_ours)
 		return true;
@@ -240,22 +252,28 @@ static bool enter_queue(struct merge_queue *queue, struct error *err)
 	return error_hint(err, "try again in a moment");
 }
 
-static void leave_queue(struct merge_queue *queue)
+static void leave_queue(struct merge_queue *queue, const struct merge_turn *turn)
 {
+	struct merge_turn **at = &queue->running;
+
 	pthread_mutex_lock(&queue->mutex);
-	queue->is_taken = false;
-	pthread_cond_signal(&queue->changed);
+	while (*at != turn)
+		at = &(*at)->next;
+	*at = turn->next;
+	/* Those that wait are of several users. */
+	pthread_cond_broadcast(&queue->changed);
 	pthread_mutex_unlock(&queue->mutex);
 }
 
 static bool make_merge(void *context, struct blob **blob, struct error *err)
 {
 	struct merge *const merge = context;
+	struct merge_turn turn = { .owner = merge->list.items[0]->owner };
 
-	if (!enter_queue(&merge->gateway->merges, err))
+	if (!enter_queue(&merge->gateway->merges, &turn, err))
 		return false;
 	const bool ok = fetch(merge, err) && render(merge, blob, err);
-	leave_queue(&merge->gateway->merges);
+	leave_queue(&merge->gateway->merges, &turn);
 	return ok;
 }
 

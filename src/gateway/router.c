@@ -374,19 +374,28 @@ static void log_change(const struct gateway *gateway, const struct incoming *inc
 	gateway->log(line);
 }
 
+/* What the request may have to wait for: a target, or many of them. */
+static const char *name_target(const struct request *request)
+{
+	if (request->target_name != NULL)
+		return request->target_name;
+	return request->route->scope == ROUTE_TARGET ? "" : request->route->pattern;
+}
+
 /* The page's own files and /openapi.json need no target, so they take no place. */
 static void handle(struct gateway *gateway, const struct request *request, struct reply *reply)
 {
+	struct work_place place = { .target = name_target(request) };
 	struct error err = { 0 };
 	bool ok;
 
 	if (request->route->is_open) {
 		ok = request->route->handle(gateway, request, reply, &err);
 	} else {
-		ok = gateway_begin_work(gateway, &err);
+		ok = gateway_begin_work(gateway, &place, &err);
 		if (ok) {
 			ok = request->route->handle(gateway, request, reply, &err);
-			gateway_end_work(gateway);
+			gateway_end_work(gateway, &place);
 		}
 	}
 	if (!ok)

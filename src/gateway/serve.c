@@ -389,6 +389,7 @@ static void serving_deinit(struct serving *serving)
 	backend_set_deinit(&serving->gateway.backends);
 	worker_pool_deinit(&serving->gateway.workers);
 	merge_queue_deinit(&serving->gateway.merges);
+	work_places_deinit(&serving->gateway.places);
 	result_cache_deinit(&serving->gateway.render_cache);
 	result_cache_deinit(&serving->gateway.profile_cache);
 	connection_slots_deinit(&serving->slots);
@@ -405,6 +406,7 @@ bool serve_run(const struct serve_options *options, struct error *err)
 	result_cache_init(&serving->gateway.render_cache, RENDER_CACHE_BYTES);
 	result_cache_init(&serving->gateway.profile_cache, PROFILE_BYTES);
 	worker_pool_init(&serving->gateway.workers, WORKERS);
+	work_places_init(&serving->gateway.places);
 	merge_queue_init(&serving->gateway.merges);
 	connection_slots_init(&serving->slots, SERVER_CONNECTIONS_MAX);
 	serving->gateway.started_ms = clock_realtime_ms();

@@ -336,6 +336,37 @@ class Clients(HostileGatewayCase):
         self.expect(self.get(f"/targets/{NAME}/v1/status", timeout=20), 200)
         self.assertLess(len(self.answered(waiting)), 540)
 
+    def test_renders_and_sums_of_a_hung_target_leave_places_for_others(self):
+        process = self.start_hostile(NAME, "honest")
+        hanging = self.start_hostile(own_name("hang"), "hang")
+        self.serve(NAME, own_name("hang"), env={"HEAPCTL_DIR": os.path.dirname(process.socket_path)})
+        self.assertEqual(self.pid_of(NAME), process.pid)
+        for path in (f"{hanging.pid}/debug/pprof/heap", f"{own_name('hang')}/debug/pprof/heap?merge=1"):
+            waiting = [self.request(f"/targets/{path}") for _ in range(400)]
+            self.wait_until_settled(waiting)
+            for other in (f"/targets/{NAME}/v1/status", f"/targets/{NAME}/debug/pprof/heap", "/targets", "/metrics"):
+                self.expect(self.get(other, timeout=60), 200)
+            self.assertLess(len(self.answered(waiting)), 400)
+            for s in waiting:
+                s.close()
+
+    @unittest.skipUnless(os.getuid() == 0, "processes of several users take root")
+    def test_sums_of_a_user_delay_those_of_no_other(self):
+        process = self.start_hostile(NAME, "honest", SERVER)
+        hanging = self.start_hostile(own_name("hang"), "hang", STRANGER)
+        self.serve(NAME, own_name("hang"))
+        self.assertEqual(self.pid_of(NAME), process.pid)
+        waiting = self.request(f"/targets/{hanging.pid}/debug/pprof/heap?merge=1")
+        looks = []
+
+        def is_asked_for_a_profile():
+            """By a thread that stays; its status is asked for before."""
+            looks.append(len(os.listdir(f"/proc/{hanging.pid}/task")) > 1)
+            return len(looks) >= 10 and all(looks[-10:])
+        wait_until(is_asked_for_a_profile, "the sum to begin")
+        self.expect(self.get(f"/targets/{NAME}/debug/pprof/heap?merge=1", timeout=80), 200)
+        self.assertEqual(self.answered([waiting]), [])
+
     def test_hung_targets_never_take_all_connections(self):
         process = self.start_hostile(NAME, "honest")
         hanging = [self.start_hostile(own_name("hang"), "mute") for _ in range(5)]
