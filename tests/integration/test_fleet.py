@@ -15,18 +15,14 @@ import threading
 import time
 import unittest
 
-from clickhouse import PASSWORD, VIEWER_PASSWORD, ClickHouse
+from clickhouse import PASSWORD, VIEWER_PASSWORD, start_for_module
 from processes import HEAPCTL, Case, free_port, own_name
 from sampled_profiles import INTERVAL, MEAN, profile_text
 
 
 def setUpModule():
     global server
-    folder = tempfile.mkdtemp(prefix="hc-clickhouse-")
-    unittest.addModuleCleanup(shutil.rmtree, folder, ignore_errors=True)
-    server = ClickHouse(folder)
-    unittest.addModuleCleanup(server.stop)
-    server.start()
+    server = start_for_module()
 
 
 class FleetCase(Case):

@@ -4,14 +4,12 @@
 import json
 import os
 import pathlib
-import shutil
 import signal
 import socket
 import sqlite3
-import tempfile
 import unittest
 
-from clickhouse import ClickHouse
+from clickhouse import start_for_module
 from gateway import GatewayCase
 from processes import BUILD, HEAPCTL, own_name, wait_until
 
@@ -20,11 +18,7 @@ SERVICE = own_name("spool")
 
 def setUpModule():
     global server
-    folder = tempfile.mkdtemp(prefix="hc-clickhouse-")
-    unittest.addModuleCleanup(shutil.rmtree, folder, ignore_errors=True)
-    server = ClickHouse(folder)
-    unittest.addModuleCleanup(server.stop)
-    server.start()
+    server = start_for_module()
 
 
 class SendingCase(GatewayCase):

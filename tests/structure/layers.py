@@ -23,7 +23,7 @@ ALLOWED = {
     "inject": {"symbol", "sampler", "unwind", "base"},
     "source": {"store", "client", "profile", "symbol", "wire", "base"},
     "fleet": {"store", "analysis", "profile", "base"},
-    "gateway": {"fleet", "source", "watch", "store", "render", "analysis", "profile", "symbol", "client", "wire", "base"},
+    "gateway": {"source", "watch", "store", "render", "analysis", "profile", "symbol", "client", "wire", "base"},
     "cli": {"fleet", "gateway", "inject", "source", "watch", "store", "render", "analysis", "profile", "symbol", "client", "wire", "base"},
 }
 RESIDENT = {"allocator", "unwind", "sampler", "wire", "agent"}

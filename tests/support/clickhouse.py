@@ -4,8 +4,11 @@ import base64
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
+import tempfile
+import unittest
 import urllib.error
 import urllib.request
 
@@ -102,3 +105,12 @@ class ClickHouse:
 
     def url(self, port=None, user="heap", scheme="clickhouse", host="127.0.0.1"):
         return f"{scheme}://{user}@{host}:{port or self.port}/{self.name}"
+
+
+def start_for_module():
+    """For setUpModule(): the server of all cases, which the end of the module stops."""
+    folder = tempfile.mkdtemp(prefix="hc-clickhouse-")
+    unittest.addModuleCleanup(shutil.rmtree, folder, ignore_errors=True)
+    server = ClickHouse(folder)
+    unittest.addModuleCleanup(server.stop)
+    return server.start()
