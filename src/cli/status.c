@@ -11,6 +11,7 @@
 #include "cli/terminal.h"
 #include "cli/attachment.h"
 #include "cli/verb.h"
+#include "client/discovery.h"
 #include "render/quantity.h"
 #include "watch/process_identity.h"
 
@@ -309,7 +310,10 @@ static void print_unattached(const struct unattached_process *unattached)
 	printf("%s%s[%d]%s\n", terminal_begin(stdout, TERMINAL_BOLD), name, (int)process->pid,
 		terminal_end(stdout));
 	line("program", "%s", process->exe);
-	line("agent", "%s; %s", modules->agent[0] == '\0' ? "none" : "loaded, does not answer",
+	line("agent", "%s; %s",
+		modules->agent[0] == '\0'		       ? "none"
+		: agent_absence_of(process) == ABSENCE_UNKNOWN ? "loaded, does not answer"
+							       : "loaded, not started",
 		attach);
 	if (modules->jemalloc[0] != '\0' || modules->other_allocator[0] != '\0')
 		line("allocator", "%s",

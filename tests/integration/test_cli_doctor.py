@@ -456,6 +456,7 @@ class Doctor(Case):
             listed = {entry.get("pid"): entry for entry in json.loads(self.heapctl("ps", "--json")[0])}
             self.assertIn(f"{variable} disables it", listed[pid]["problem"])
             self.assertNotIn("socket", listed[pid]["problem"])
+            self.assertIn("loaded, not started; heapctl doctor", " ".join(self.heapctl("status", pid, code=1)[0].split()))
 
     def test_a_folder_that_is_none(self):
         pathlib.Path(self.agents).write_text("")
