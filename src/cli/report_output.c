@@ -17,12 +17,31 @@
 #include "analysis/filtered_profile.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/utf8.h"
 #include "base/xalloc.h"
 #include "cli/code_listing.h"
 #include "cli/verb.h"
 #include "profile/pprof.h"
 #include "profile/symbolized.h"
 #include "source/symbolize.h"
+
+/* The formats that other programs read hold names as they are. */
+static bool write_to_terminal(const struct buffer *out, struct error *err)
+{
+	CLEANUP(buffer_deinit) struct buffer shown = BUFFER_OR_EXIT;
+	const char *const end = out->data + out->size;
+
+	for (const char *at = out->data; at < end;) {
+		size_t size = 0;
+		while (at + size < end && at[size] != '\n' && at[size] != '\t')
+			size++;
+		utf8_append_printable(&shown, at, size);
+		at += size;
+		if (at < end)
+			buffer_append_char(&shown, *at++);
+	}
+	return file_write_fd(STDOUT_FILENO, "standard output", shown.data, shown.size, err);
+}
 
 bool report_output_emit(const struct report_options *options, const struct buffer *out,
 	bool is_binary, struct error *err)
@@ -33,6 +52,8 @@ bool report_output_emit(const struct report_options *options, const struct buffe
 		error_set(err, ERROR_USAGE, "this output is not for a terminal");
 		return error_hint(err, "add -o FILE");
 	}
+	if (isatty(STDOUT_FILENO))
+		return write_to_terminal(out, err);
 	return file_write_fd(STDOUT_FILENO, "standard output", out->data, out->size, err);
 }
 

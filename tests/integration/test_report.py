@@ -658,6 +658,22 @@ class Report(unittest.TestCase):
             os.close(main)
             os.close(terminal)
 
+    def test_names_reach_no_terminal_as_they_are(self):
+        """Nor in formats for other programs, whose files hold them so."""
+        profile = self.path("names")
+        pathlib.Path(profile).write_text("main;\x1b[2Jclear;a\u202egnp.exe 10\n")
+        for form in ("--callgrind", "--raw", "--collapsed"):
+            main, terminal = pty.openpty()
+            try:
+                subprocess.run([HEAPCTL, "report", form, profile], stdout=terminal, stderr=subprocess.DEVNULL, check=True)
+                shown = os.read(main, 1 << 16)
+            finally:
+                os.close(main)
+                os.close(terminal)
+            self.assertIn(rb"\x1b[2Jclear", shown, form)
+            self.assertNotIn(b"\x1b", shown, form)
+            self.assertNotIn("\u202e".encode(), shown, form)
+
     # As jeprof
 
     def jeprof(self):
