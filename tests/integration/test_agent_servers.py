@@ -62,7 +62,7 @@ class Redis(Case):
         path = self.wait_for_agent(process.pid)
         self.redis(port, "SHUTDOWN", "NOSAVE")
         self.assertEqual(process.wait(60), 0)
-        self.assertNotIn(str(process.pid), self.heapctl("ps")[0])
+        self.assertNotIn(process.pid, self.listed_pids())
         self.assertFalse(os.path.exists(path))
 
 

@@ -100,7 +100,7 @@ class Looking(ControlCase):
         self.assertIn(": 0 samples in 1.0 s at one per 8 EiB: too few to rely on (--sample 512KiB is the default)",
                       re.sub(r"in \d\.\d s", "in 1.0 s", self.heapctl("record", other.pid, "-d", "1s", "-o", self.path("none.heap"))[1]))
         self.assertIn("nothing will ever be sampled", self.heapctl("doctor", other.pid, code=1)[0].replace("\n         ", " "))
-        self.assertIn(str(other.pid), self.heapctl("ps")[0])
+        self.assertIn(other.pid, self.listed_pids())
         self.heapctl("runs", other.pid)
 
     def test_a_main_thread_with_another_name(self):

@@ -323,6 +323,10 @@ class Case(unittest.TestCase):
             self.assertEqual(result.returncode, code, f"heapctl {arguments}: {result.stderr}\n{result.stdout[-2000:]}")
         return result.stdout, result.stderr
 
+    def listed_pids(self):
+        """Of `heapctl ps`, which lists the other targets of the machine, too: a pid may be a part of another's."""
+        return {entry.get("pid") for entry in json.loads(self.heapctl("ps", "--json")[0])}
+
     def kill_heapctl(self, seconds, *arguments):
         """Starts heapctl, and kills it and its children after so long."""
         command = subprocess.Popen([HEAPCTL, *map(str, arguments)], env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
