@@ -18,7 +18,8 @@
 extern void tsan_init(void) __asm__("__tsan_init") __attribute__((weak));
 
 static void preload_start(void) __attribute__((constructor));
-void heapctl_preload_end(void) __attribute__((destructor, visibility("default")));
+static void preload_end(void) __attribute__((destructor));
+void heapctl_preload_end(void) __attribute__((visibility("default")));
 
 /* Not in .bss, which the program may never touch. */
 static bool is_left_out = true;
@@ -131,7 +132,7 @@ static void preload_start(void)
  * A preloaded library comes before the program's other libraries, one that libheapctl-preload.so
  * loads after them: that one calls this in its turn.
  */
-void heapctl_preload_end(void)
+static void preload_end(void)
 {
 	static bool has_ended;
 
@@ -140,4 +141,10 @@ void heapctl_preload_end(void)
 	has_ended = true;
 	agent_write_final_profile();
 	main_thread_forget();
+}
+
+/* Not the destructor itself: an object with the static library would call that of another copy. */
+void heapctl_preload_end(void)
+{
+	preload_end();
 }

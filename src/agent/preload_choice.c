@@ -53,14 +53,20 @@ static bool entry_is(const char *entry, size_t size, const char *name)
 
 static const char preload_separators[] = ": \t\n";
 
-/* Whether the entry, of `size` bytes, is the file with the agent, or the one that loads it. */
+/*
+ * Whether the entry, of `size` bytes, is the file with the agent, or the one that loads it: that
+ * loads the shared library alone, not an object with the static one.
+ */
 static bool entry_is_agent(const char *entry, size_t size, const char *own_path)
 {
+	static const char library[] = "libheapctl.so";
 	const char *const name = last_part(entry, size);
+	const char *const own_name = last_part(own_path, strlen(own_path));
 	const size_t length = (size_t)(entry + size - name);
 
-	return length > 0 && (entry_is(name, length, last_part(own_path, strlen(own_path))) ||
-				     entry_is(name, length, PRELOAD_LIBRARY));
+	return length > 0 && (entry_is(name, length, own_name) ||
+				     (entry_is(name, length, PRELOAD_LIBRARY) &&
+					     strncmp(own_name, library, sizeof library - 1) == 0));
 }
 
 bool preload_names_library(const char *preload, const char *own_path)

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import unittest
 
-from processes import AGENT, BUILD, PRELOAD
+from processes import AGENT, BUILD, HEAPCTL, PRELOAD
 
 SANITIZED = os.environ.get("HEAPCTL_SANITIZE", "none") != "none"
 STATIC = str(BUILD / "src/agent/libheapctl.a")
@@ -129,10 +129,12 @@ class Library(unittest.TestCase):
 
     def test_a_plugin_that_contains_the_agent_can_be_unloaded_after_stop(self):
         programs = BUILD / "tests/integration"
-        with tempfile.TemporaryDirectory() as folder:
-            result = subprocess.run([programs / "unload", programs / "unload_object.so", "1000"], capture_output=True, text=True,
-                                    timeout=120, env=dict(os.environ, HEAPCTL_DIR=folder + "/agents"))
-        self.assertEqual((result.returncode, result.stderr.replace("no priority\n", "")), (0, ""))
+        # Beside another agent, too, which heapctl run has preloaded.
+        for run_by, rounds in ([], "1000"), ([HEAPCTL, "run", "--"], "100"):
+            with self.subTest(run_by=run_by), tempfile.TemporaryDirectory() as folder:
+                result = subprocess.run([*run_by, programs / "unload", programs / "unload_object.so", rounds], capture_output=True,
+                                        text=True, timeout=120, env=dict(os.environ, HEAPCTL_DIR=folder + "/agents"))
+                self.assertEqual((result.returncode, result.stderr.replace("no priority\n", "")), (0, ""))
 
     def test_the_header_is_c_and_cpp(self):
         for compiler, language, standard in (("cc", "c", "c99"), ("c++", "c++", "c++11")):
