@@ -223,12 +223,15 @@ void reply_failure(const struct request *request, const struct error *err, struc
 		reply_error(reply, err);
 		return;
 	}
+	const int status = reply_status_of(err);
 	/* What the original cannot meet: a wrong parameter, a target that there is not. */
 	const bool is_request_wrong =
 		err->kind == ERROR_USAGE ||
 		(err->kind == ERROR_NOT_FOUND && request->target_name != NULL);
+	/* A client that is told that its request is wrong does not ask again. */
+	const bool is_busy = status == 503 && route->error_status < 500;
 	reply_error_text(reply,
-		route->error_status == 0 || is_request_wrong ? reply_status_of(err)
-							     : route->error_status,
+		route->error_status == 0 || is_request_wrong || is_busy ? status
+									: route->error_status,
 		err);
 }

@@ -217,6 +217,28 @@ static void the_document_has_every_route(void **state)
 	buffer_deinit(&text);
 }
 
+static int status_at(const char *target, enum error_kind kind)
+{
+	struct reply reply = { 0 };
+	struct probe p;
+
+	assert_true(probe(&p, METHOD_GET, target));
+	error_set(&p.err, kind, "it failed");
+	reply_failure(&p.request, &p.err, &reply);
+	const int status = reply.status;
+	reply_deinit(&reply);
+	return status;
+}
+
+static void tells_no_client_that_its_request_is_wrong_when_the_gateway_is_busy(void **state)
+{
+	(void)state;
+	assert_int_equal(status_at("/memory-profiler/download/raw?id=1", ERROR_STATE), 400);
+	assert_int_equal(status_at("/memory-profiler/download/raw?id=1", ERROR_TIMEOUT), 503);
+	assert_int_equal(status_at("/mtev/heap_profile", ERROR_TIMEOUT), 500);
+	assert_int_equal(status_at("/v1/status", ERROR_TIMEOUT), 503);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(finds_routes_at_the_root_and_below_a_target),
 	cmocka_unit_test(binds_the_parts_of_the_path),
@@ -228,6 +250,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(every_way_to_change_something_by_post_is_marked),
 	cmocka_unit_test(every_pattern_fits_its_parameters),
 	cmocka_unit_test(the_document_has_every_route),
+	cmocka_unit_test(tells_no_client_that_its_request_is_wrong_when_the_gateway_is_busy),
 };
 
 UNIT_MAIN(tests)
