@@ -320,7 +320,8 @@ static bool trend_render_get(struct gateway *gateway, const struct trend_render 
 	CLEANUP(free_cleanup) char *key = make_key(render, series);
 	/* The profiles themselves are large and quick to gather. */
 	const bool keep = render->format->option != NULL;
-	return result_cache_get(&gateway->render_cache, key, keep, make_trend, &order, blob, err);
+	return result_cache_get(
+		&gateway->render_cache, key, order.user, keep, make_trend, &order, blob, err);
 }
 
 bool api_trend(struct gateway *gateway, const struct request *request, struct reply *reply,

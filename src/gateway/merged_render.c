@@ -301,5 +301,6 @@ bool merged_render_get(struct gateway *gateway, const struct request *request,
 	if (!find_all(gateway, request, &merge.list, err))
 		return false;
 	key = make_key(&merge);
-	return result_cache_get(&gateway->render_cache, key, false, make_merge, &merge, blob, err);
+	return result_cache_get(&gateway->render_cache, key, merge.list.items[0]->owner, false,
+		make_merge, &merge, blob, err);
 }

@@ -77,7 +77,8 @@ static bool get_kept(struct gateway *gateway, struct backend *backend, int64_t i
 
 	snprintf(path, sizeof path, "/v1/runs/%" PRId64 "/%s", id, which);
 	snprintf(key, sizeof key, "%" PRIu64 "%s", backend->generation, path);
-	return result_cache_get(&gateway->profile_cache, key, true, fetch_profile, &job, blob, err);
+	return result_cache_get(
+		&gateway->profile_cache, key, backend->owner, true, fetch_profile, &job, blob, err);
 }
 
 /* Whether the profile records anything: its "t*:" line begins with a number of objects. */
@@ -380,7 +381,8 @@ bool profile_render_get(struct gateway *gateway, struct backend *backend,
 	CLEANUP(free_cleanup) char *key = profile_render_key(owner, render);
 	const bool keep = render->id != RUN_PROFILES_NOW && render->base_id != RUN_PROFILES_NOW;
 
-	return result_cache_get(&gateway->render_cache, key, keep, make_render, &job, blob, err);
+	return result_cache_get(
+		&gateway->render_cache, key, backend->owner, keep, make_render, &job, blob, err);
 }
 
 void snapshot_profiles_deinit(struct snapshot_profiles *kept)
@@ -473,8 +475,8 @@ bool snapshot_render_reply(struct gateway *gateway, const struct request *reques
 	CLEANUP(free_cleanup) char *key = profile_render_key(kept->owner, &render);
 	CLEANUP(blob_cleanup) struct blob *result = NULL;
 
-	if (!result_cache_get(&gateway->render_cache, key, render.format->option != NULL, draw,
-		    &job, &result, err))
+	if (!result_cache_get(&gateway->render_cache, key, kept->user,
+		    render.format->option != NULL, draw, &job, &result, err))
 		return false;
 	reply_blob(reply, 200, render.format->media_type, result);
 	reply->policy = render.format->policy;

@@ -125,6 +125,7 @@ void blob_drop(struct blob *blob)
 struct cached_result {
 	struct cached_result *older, *newer;
 	char *key;
+	uid_t owner;
 	struct blob *blob; /* NULL until it is made */
 	bool is_done;
 	bool is_kept;	/* for later requests */
@@ -189,25 +190,71 @@ static struct cached_result *find(struct result_cache *cache, const char *key)
 	return result;
 }
 
-/* Drops the least recently used results until the rest fits. */
-static void trim(struct result_cache *cache)
+/* What a user's results take. */
+struct user_share {
+	uid_t owner;
+	size_t bytes, count;
+	struct cached_result *oldest; /* that no thread uses; NULL for none */
+};
+
+static struct user_share *find_share(struct user_share *shares, size_t *count, uid_t owner)
 {
-	struct cached_result *result = cache->newest, *oldest = NULL;
+	for (size_t i = 0; i < *count; i++) {
+		if (shares[i].owner == owner)
+			return &shares[i];
+	}
+	shares[*count] = (struct user_share){ .owner = owner };
+	return &shares[(*count)++];
+}
+
+/*
+ * The least recently used result of the user whose results take the most bytes, or of the one with
+ * the most results where there are too many. NULL when all are in use.
+ */
+static struct cached_result *find_surplus(struct result_cache *cache, size_t count, bool by_bytes)
+{
+	CLEANUP(free_cleanup) struct user_share *shares = xcalloc(count, sizeof *shares);
+	const struct user_share *largest = NULL;
+	size_t share_count = 0;
+
+	for (struct cached_result *result = cache->newest; result != NULL; result = result->older) {
+		struct user_share *const share = find_share(shares, &share_count, result->owner);
+		share->bytes += result->blob == NULL ? 0 : result->blob->size;
+		share->count++;
+		if (result->users == 0)
+			share->oldest = result;
+	}
+	for (size_t i = 0; i < share_count; i++) {
+		const struct user_share *const share = &shares[i];
+		if (share->oldest != NULL &&
+			(largest == NULL || (by_bytes ? share->bytes > largest->bytes
+						      : share->count > largest->count)))
+			largest = share;
+	}
+	return largest == NULL ? NULL : largest->oldest;
+}
+
+static size_t count_results(const struct result_cache *cache)
+{
 	size_t count = 0;
 
-	for (; result != NULL; result = result->older) {
-		oldest = result;
+	for (const struct cached_result *result = cache->newest; result != NULL;
+		result = result->older)
 		count++;
-	}
-	for (result = oldest; result != NULL && (cache->kept_bytes > cache->kept_limit_bytes ||
-							count > RESULT_CACHE_ENTRIES_MAX);) {
-		struct cached_result *const next = result->newer;
-		if (result->users == 0) {
-			unlink_result(cache, result);
-			free_result(cache, result);
-			count--;
-		}
-		result = next;
+	return count;
+}
+
+static void trim(struct result_cache *cache)
+{
+	for (size_t count = count_results(cache);
+		cache->kept_bytes > cache->kept_limit_bytes || count > RESULT_CACHE_ENTRIES_MAX;
+		count--) {
+		struct cached_result *const result =
+			find_surplus(cache, count, cache->kept_bytes > cache->kept_limit_bytes);
+		if (result == NULL)
+			return;
+		unlink_result(cache, result);
+		free_result(cache, result);
 	}
 }
 
@@ -259,7 +306,7 @@ static bool return_result(struct result_cache *cache, struct cached_result *resu
 	return ok;
 }
 
-bool result_cache_get(struct result_cache *cache, const char *key, bool keep,
+bool result_cache_get(struct result_cache *cache, const char *key, uid_t owner, bool keep,
 	result_cache_make *make, void *context, struct blob **blob, struct error *err)
 {
 	pthread_mutex_lock(&cache->mutex);
@@ -270,6 +317,7 @@ bool result_cache_get(struct result_cache *cache, const char *key, bool keep,
 	} else {
 		result = xcalloc(1, sizeof *result);
 		result->key = xstrdup(key);
+		result->owner = owner;
 		result->users = 1;
 		link_newest(cache, result);
 		make_result(cache, result, keep, make, context);

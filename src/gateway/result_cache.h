@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A cache of results that are expensive to make: rendered profiles, profiles of runs. Requests for
- * a result that is being made wait for it. The least recently used is dropped first. Any thread.
+ * a result that is being made wait for it. When it is full, the user whose results take the most is
+ * the one who loses the least recently used, so that one user's do not displace the others'. Any
+ * thread.
  */
 #pragma once
 
@@ -9,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/buffer.h"
 #include "base/error.h"
@@ -87,9 +90,11 @@ void result_cache_deinit(struct result_cache *cache);
 typedef bool result_cache_make(void *context, struct blob **blob, struct error *err);
 
 /*
+ * `owner` is the user whose process is profiled; USER_ANY where that is not known.
+ *
  * The result of that key: from the cache, of another request that is making it, or made now by
  * make(context). `keep`: it stays in the cache. Drop the reference. An error of make goes to all
  * requests that wait, and is not cached.
  */
-MUST_CHECK bool result_cache_get(struct result_cache *cache, const char *key, bool keep,
-	result_cache_make *make, void *context, struct blob **blob, struct error *err);
+MUST_CHECK bool result_cache_get(struct result_cache *cache, const char *key, uid_t owner,
+	bool keep, result_cache_make *make, void *context, struct blob **blob, struct error *err);

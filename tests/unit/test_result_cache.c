@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/result_cache.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/xalloc.h"
@@ -42,8 +43,8 @@ static void keeps_what_may_be_kept(void **state)
 
 	(void)state;
 	result_cache_init(&cache, 1000);
-	assert_true(result_cache_get(&cache, "a", true, make, &maker, &first, &err));
-	assert_true(result_cache_get(&cache, "a", true, make, &maker, &second, &err));
+	assert_true(result_cache_get(&cache, "a", 0, true, make, &maker, &first, &err));
+	assert_true(result_cache_get(&cache, "a", 0, true, make, &maker, &second, &err));
 	assert_ptr_equal(first, second);
 	assert_int_equal(maker.count, 1);
 	blob_drop(first);
@@ -60,8 +61,8 @@ static void makes_anew_what_may_not(void **state)
 
 	(void)state;
 	result_cache_init(&cache, 1000);
-	assert_true(result_cache_get(&cache, "now", false, make, &maker, &first, &err));
-	assert_true(result_cache_get(&cache, "now", false, make, &maker, &second, &err));
+	assert_true(result_cache_get(&cache, "now", 0, false, make, &maker, &first, &err));
+	assert_true(result_cache_get(&cache, "now", 0, false, make, &maker, &second, &err));
 	assert_string_equal(first->data, "made 1");
 	assert_string_equal(second->data, "made 2");
 	blob_drop(first);
@@ -79,11 +80,11 @@ static void a_failure_is_not_remembered(void **state)
 
 	(void)state;
 	result_cache_init(&cache, 1000);
-	assert_false(result_cache_get(&cache, "a", true, make, &maker, &blob, &err));
+	assert_false(result_cache_get(&cache, "a", 0, true, make, &maker, &blob, &err));
 	assert_string_equal(err.message, "attempt 1 failed");
 	assert_null(blob);
 	maker.fails = false;
-	assert_true(result_cache_get(&cache, "a", true, make, &maker, &blob, &err));
+	assert_true(result_cache_get(&cache, "a", 0, true, make, &maker, &blob, &err));
 	blob_drop(blob);
 	result_cache_deinit(&cache);
 }
@@ -99,22 +100,49 @@ static void removes_the_least_recently_used(void **state)
 	result_cache_init(&cache, 1000);
 	for (const char *key = "ab"; *key != '\0'; key++) {
 		const char name[] = { *key, '\0' };
-		assert_true(result_cache_get(&cache, name, true, make, &maker, &blob, &err));
+		assert_true(result_cache_get(&cache, name, 0, true, make, &maker, &blob, &err));
 		blob_drop(blob);
 	}
-	assert_true(result_cache_get(&cache, "a", true, make, &maker, &blob, &err));
+	assert_true(result_cache_get(&cache, "a", 0, true, make, &maker, &blob, &err));
 	blob_drop(blob);
 	assert_int_equal(maker.count, 2);
-	assert_true(result_cache_get(&cache, "c", true, make, &maker, &blob, &err));
+	assert_true(result_cache_get(&cache, "c", 0, true, make, &maker, &blob, &err));
 	blob_drop(blob);
 	assert_int_equal(maker.count, 3);
-	assert_true(result_cache_get(&cache, "a", true, make, &maker, &blob, &err));
+	assert_true(result_cache_get(&cache, "a", 0, true, make, &maker, &blob, &err));
 	blob_drop(blob);
 	assert_int_equal(maker.count, 3);
-	assert_true(result_cache_get(&cache, "b", true, make, &maker, &blob, &err));
+	assert_true(result_cache_get(&cache, "b", 0, true, make, &maker, &blob, &err));
 	blob_drop(blob);
 	assert_int_equal(maker.count, 4);
 	assert_true(cache.kept_bytes <= 1000);
+	result_cache_deinit(&cache);
+}
+
+static void a_user_with_many_results_displaces_no_other(void **state)
+{
+	struct result_cache cache;
+	struct maker maker = { .bytes = 100 };
+	struct error err = { 0 };
+	struct blob *blob = NULL;
+	char key[16];
+
+	(void)state;
+	result_cache_init(&cache, 1000);
+	assert_true(result_cache_get(&cache, "mine", 1, true, make, &maker, &blob, &err));
+	blob_drop(blob);
+	for (int i = 0; i < 3 * RESULT_CACHE_ENTRIES_MAX; i++) {
+		snprintf(key, sizeof key, "%d", i);
+		/* First too many bytes, then too many results. */
+		maker.bytes = i < RESULT_CACHE_ENTRIES_MAX ? 100 : 1;
+		assert_true(result_cache_get(&cache, key, 2, true, make, &maker, &blob, &err));
+		blob_drop(blob);
+		assert_true(cache.kept_bytes <= 1000);
+	}
+	const unsigned made = maker.count;
+	assert_true(result_cache_get(&cache, "mine", 1, true, make, &maker, &blob, &err));
+	blob_drop(blob);
+	assert_int_equal(maker.count, made);
 	result_cache_deinit(&cache);
 }
 
@@ -131,7 +159,7 @@ static void *request(void *context)
 	struct error err = { 0 };
 
 	thread->ok = result_cache_get(
-		thread->cache, "same", false, make, thread->maker, &thread->blob, &err);
+		thread->cache, "same", 0, false, make, thread->maker, &thread->blob, &err);
 	return NULL;
 }
 
@@ -176,6 +204,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(makes_anew_what_may_not),
 	cmocka_unit_test(a_failure_is_not_remembered),
 	cmocka_unit_test(removes_the_least_recently_used),
+	cmocka_unit_test(a_user_with_many_results_displaces_no_other),
 	cmocka_unit_test(simultaneous_requests_share_one_result),
 };
 
