@@ -47,19 +47,24 @@ static inline void *memory_resize(
 struct byte_budget {
 	uint64_t limit;
 	uint64_t used; /* changed with atomic operations only */
+	/* Makes a holder give bytes back; false when none does. NULL: none can. */
+	bool (*reclaim)(struct byte_budget *budget, void *context);
+	void *reclaim_context;
 };
 
 /* Takes `bytes` more for a holder of `held` bytes; false, with nothing taken, when the budget does
  * not allow it. */
 static inline bool byte_budget_take(struct byte_budget *budget, uint64_t held, uint64_t bytes)
 {
-	const uint64_t used = __atomic_add_fetch(&budget->used, bytes, __ATOMIC_RELAXED);
 	const uint64_t limit =
 		held + bytes > budget->limit / 16 ? budget->limit / 4 * 3 : budget->limit;
 
-	if (used <= limit)
-		return true;
-	__atomic_sub_fetch(&budget->used, bytes, __ATOMIC_RELAXED);
+	do {
+		if (__atomic_add_fetch(&budget->used, bytes, __ATOMIC_RELAXED) <= limit)
+			return true;
+		__atomic_sub_fetch(&budget->used, bytes, __ATOMIC_RELAXED);
+	} while (held + bytes <= limit && budget->reclaim != NULL &&
+		 budget->reclaim(budget, budget->reclaim_context));
 	return false;
 }
 

@@ -2,7 +2,8 @@
 /*
  * The slots for connections, and what each waits for since when. When all are taken and another
  * client waits, slow clients are cut off: those that have not sent a whole request, or not taken
- * their answer, in the time that an honest client needs. Any thread.
+ * their answer, in the time that an honest client needs. So are, when the results that are being
+ * sent fill their budget, slow clients that hold much of it. Any thread.
  *
  * An *acceptor* accepts connections as long as there is a slot; the others wait in the socket's
  * backlog. libmicrohttpd itself would accept and cut off what is above its limit, and it counts a
@@ -17,12 +18,18 @@
 #include <microhttpd.h>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "gateway/listener.h"
+#include "gateway/result_cache.h"
 
 enum {
 	CONNECTION_REQUEST_MS = 2000, /* from connecting, or the last answer, to a whole request */
 	CONNECTION_ANSWER_MS = 120 * 1000, /* to take an answer */
 	CONNECTIONS_CUT_MAX = 32,	   /* at once */
+	/* While a budget is full, an answer is taken slowly below this rate, after this time. */
+	CONNECTION_SLOW_BYTES_PER_S = 1024 * 1024,
+	CONNECTION_SLOW_MS = 2000,
+	CONNECTION_RECLAIM_MS = 1000, /* how long to wait for the bytes of a closed connection */
 };
 
 enum connection_state {
@@ -49,8 +56,20 @@ struct connection_slot *connection_slot_attach(struct connection_slots *slots, i
 /* It is about to be closed: frees its slot. */
 void connection_slot_detach(struct connection_slots *slots, struct connection_slot *slot);
 
-void connection_slot_enter(
-	struct connection_slots *slots, struct connection_slot *slot, enum connection_state state);
+/*
+ * CONNECTION_WORK is entered by the thread that does the work. `answer` is what the client takes in
+ * CONNECTION_ANSWER (the slot has a reference of its own until the next state); else NULL.
+ */
+void connection_slot_enter(struct connection_slots *slots, struct connection_slot *slot,
+	enum connection_state state, struct blob *answer);
+
+/*
+ * For byte_budget.reclaim, with the slots as context. Finds the client (an IPv4 address, a /64 of
+ * IPv6, a user by a unix socket) whose slow connections hold the most of the budget, closes the one
+ * of them that holds the most, and waits for its bytes. False when no connection is slow, or when
+ * the caller works for that client itself, whose request is the one to refuse.
+ */
+bool connection_slots_reclaim(struct byte_budget *budget, void *slots);
 
 struct acceptor;
 

@@ -250,20 +250,20 @@ static void *begin_exchange(void *context, const char *uri, struct MHD_Connectio
 	return exchange;
 }
 
-static void enter(
-	struct http_server *server, struct MHD_Connection *connection, enum connection_state state)
+static void enter(struct http_server *server, struct MHD_Connection *connection,
+	enum connection_state state, struct blob *answer)
 {
 	const union MHD_ConnectionInfo *const info =
 		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 
-	connection_slot_enter(server->slots, info->socket_context, state);
+	connection_slot_enter(server->slots, info->socket_context, state, answer);
 }
 
 static void end_exchange(void *context, struct MHD_Connection *connection, void **exchange,
 	enum MHD_RequestTerminationCode why)
 {
 	(void)why;
-	enter(context, connection, CONNECTION_REQUEST);
+	enter(context, connection, CONNECTION_REQUEST, NULL);
 	exchange_free(*exchange);
 	*exchange = NULL;
 }
@@ -384,11 +384,11 @@ static enum MHD_Result answer(struct http_server *server, struct MHD_Connection 
 	MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, 0);
 	reply_init(&reply);
 	__atomic_add_fetch(&server->gateway->counters.active, 1, __ATOMIC_RELAXED);
-	enter(server, connection, CONNECTION_WORK);
+	enter(server, connection, CONNECTION_WORK, NULL);
 	router_answer(server->gateway, &incoming, &reply);
 	if (exchange->is_last)
 		reply_header(&reply, "Connection", "close");
-	enter(server, connection, CONNECTION_ANSWER);
+	enter(server, connection, CONNECTION_ANSWER, reply.body);
 	const enum MHD_Result result = send_reply(server, connection, &reply);
 	__atomic_sub_fetch(&server->gateway->counters.active, 1, __ATOMIC_RELAXED);
 	reply_deinit(&reply);

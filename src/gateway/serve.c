@@ -380,6 +380,18 @@ static bool run(const struct serve_options *options, struct serving *serving, st
 	return ok;
 }
 
+/* Clients that read slowly hold results of any kind. Before threads start, and after they ended. */
+static void reclaim_from(struct connection_slots *slots)
+{
+	struct byte_budget *const budgets[] = { &blob_scratch_budget, &backend_scratch_budget,
+		&backend_memory_budget };
+
+	for (size_t i = 0; i < sizeof budgets / sizeof budgets[0]; i++) {
+		budgets[i]->reclaim = slots == NULL ? NULL : connection_slots_reclaim;
+		budgets[i]->reclaim_context = slots;
+	}
+}
+
 static void serving_deinit(struct serving *serving)
 {
 	for (size_t i = 0; i < serving->listener_count; i++)
@@ -392,6 +404,7 @@ static void serving_deinit(struct serving *serving)
 	work_places_deinit(&serving->gateway.places);
 	result_cache_deinit(&serving->gateway.render_cache);
 	result_cache_deinit(&serving->gateway.profile_cache);
+	reclaim_from(NULL);
 	connection_slots_deinit(&serving->slots);
 	free(serving->token);
 	tls_certificate_deinit();
@@ -409,6 +422,7 @@ bool serve_run(const struct serve_options *options, struct error *err)
 	work_places_init(&serving->gateway.places);
 	merge_queue_init(&serving->gateway.merges);
 	connection_slots_init(&serving->slots, SERVER_CONNECTIONS_MAX);
+	reclaim_from(&serving->slots);
 	serving->gateway.started_ms = clock_realtime_ms();
 	serving->gateway.log = options->log;
 	bool ok = read_secrets(options, serving, err);

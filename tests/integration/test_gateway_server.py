@@ -667,6 +667,33 @@ class Trouble(GatewayCase):
         for s in slow:
             s.close()
 
+    def test_answers_that_one_client_reads_slowly_leave_room_for_others(self):
+        self.fake(lambda method, target: (200, b"x" * (15 << 20) if "stats" in target else fake_status()))
+        self.start_gateway()
+        path = f"/targets/{os.getpid()}/v1/stats"
+        slow = []
+
+        def is_refused():
+            s = socket.socket()
+            self.addCleanup(s.close)
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            s.bind(("127.0.0.2", 0))
+            s.connect(("127.0.0.1", self.port))
+            s.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            slow.append(s)
+            return s.recv(12) == b"HTTP/1.1 503"
+
+        def is_answered():
+            # None of them stops.
+            for s in slow:
+                with contextlib.suppress(OSError):
+                    s.recv(256, socket.MSG_DONTWAIT)
+            return self.get(path).status == 200
+        # 256 MiB of answers in memory are for all.
+        wait_until(is_refused, "the answers to take all memory for them")
+        # As soon as they count as slow, which takes two seconds. Idle ones would leave after 30 s.
+        wait_until(is_answered, "an answer for another client", 20)
+
     @unittest.skipIf(os.environ.get("HEAPCTL_SANITIZE") == "thread", "the thread sanitizer is too slow to fill all places")
     def test_who_comes_when_all_places_are_taken_waits_for_one(self):
         gateway = self.start_gateway("1")
