@@ -33,6 +33,7 @@ static struct {
 	/* 0: free, 1: taken, 2: taken, and others wait. In a page that is cleared in children. */
 	_Atomic uint32_t *lock;
 	_Atomic uint32_t lock_before_4_14;
+	_Atomic uint32_t turns; /* how often the lock was taken */
 	bool is_changing; /* under the lock: not true when it is taken, unless its holder is gone */
 	_Atomic bool is_active;
 	_Atomic uint64_t interval;
@@ -83,6 +84,9 @@ static void lock(void)
 		while (atomic_exchange_explicit(sampler.lock, 2, memory_order_acquire) != 0)
 			futex(FUTEX_WAIT_PRIVATE, 2);
 	}
+	atomic_store_explicit(&sampler.turns,
+		atomic_load_explicit(&sampler.turns, memory_order_relaxed) + 1,
+		memory_order_relaxed);
 	if (sampler.is_changing)
 		abandon_samples();
 	sampler.is_changing = true;
@@ -695,25 +699,38 @@ static bool begin_copy(struct site_copy *copy)
 	return copy->sites != NULL;
 }
 
+/* Lets a thread that waits for the lock have it first: to wake up takes it longer than a piece. */
+static void let_others_in(void)
+{
+	const struct timespec nap = { .tv_nsec = 20 * 1000 };
+	const uint32_t turn = atomic_load_explicit(&sampler.turns, memory_order_relaxed);
+
+	for (unsigned i = 0; i < 50; i++) {
+		nanosleep(&nap, NULL);
+		if (atomic_load_explicit(&sampler.turns, memory_order_relaxed) != turn)
+			return;
+	}
+}
+
 /*
  * Copies `bytes` of one of the arrays of sampler.sites in pieces, each under the lock, so that an
- * allocation waits for some microseconds at most. False when the sites have other numbers by now.
+ * allocation waits for a microsecond. False when the sites have other numbers by now.
  */
 static bool copy_pieces(
 	const struct site_copy *copy, size_t piece, void *to, void *const *array, size_t bytes)
 {
-	const struct timespec pause = { .tv_nsec = 50 * 1000 };
-
 	for (size_t at = 0; at < bytes; at += piece) {
+		const size_t length = bytes - at < piece ? bytes - at : piece;
+
+		/* The kernel provides the pages now, not under the lock. */
+		memset((char *)to + at, 0, length);
 		if (!enter())
 			return false;
 		const bool is_valid = sampler.layout == copy->layout;
 		if (is_valid)
-			memcpy((char *)to + at, (const char *)*array + at,
-				bytes - at < piece ? bytes - at : piece);
-		/* The thread that waits needs some time to wake up. */
+			memcpy((char *)to + at, (const char *)*array + at, length);
 		if (leave())
-			nanosleep(&pause, NULL);
+			let_others_in();
 		if (!is_valid)
 			return false;
 	}
@@ -726,7 +743,7 @@ static bool copy_pieces(
  */
 static bool copy_sites(struct site_copy *copy)
 {
-	enum { PIECE_FIRST = 32 * 1024 };
+	enum { PIECE_FIRST = 4 * 1024 };
 
 	for (size_t piece = PIECE_FIRST;; piece *= 2) {
 		if (!begin_copy(copy))
