@@ -9,6 +9,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 BUILD = pathlib.Path(sys.argv[1])
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "9"))
@@ -32,10 +33,15 @@ with tempfile.TemporaryDirectory() as folder:
     tiny = f"{folder}/tiny.heap"
     pathlib.Path(tiny).write_text("heap_v2/524288\n  t*: 3: 3072 [0: 0]\n@ 0x10 0x20\n  t*: 3: 3072 [0: 0]\n")
     os.environ["XDG_CACHE_HOME"] = folder
+    os.environ["HEAPCTL_DIR"] = folder
+    target = subprocess.Popen([BUILD / "heapctl", "run", "--", "sleep", "3600"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not os.path.exists(f"{folder}/{target.pid}.sock") and target.poll() is None:
+        time.sleep(0.01)
     commands = {
         "/bin/true": ["/bin/true"],
         "heapctl --version": [BUILD / "heapctl", "--version"],
-        "heapctl status PID": [BUILD / "heapctl", "status", "1"],
+        "heapctl status PID": [BUILD / "heapctl", "status", str(target.pid)],
+        "heapctl stats PID": [BUILD / "heapctl", "stats", str(target.pid)],
         "heapctl report, 1 stack": [BUILD / "heapctl", "report", "--text", tiny],
         "heapctl report, 200 stacks": [BUILD / "heapctl", "report", "--text", profile],
         "heapctl-net --version": [BUILD / "src/cli/heapctl-net", "--version"],
@@ -47,6 +53,8 @@ with tempfile.TemporaryDirectory() as folder:
     for _ in range(ROUNDS):
         for name, command in commands.items():
             times[name].append(cpu_ms(command))
+    target.kill()
+    target.wait()
 print(f"  {'command':28} {'median ms':>10} {'min':>6} {'max':>6}   / heapctl --version")
 base = times["heapctl --version"]
 for name, values in times.items():

@@ -2,6 +2,8 @@
 #include "inject/prologue.h"
 
 #include <Zydis/Zydis.h>
+#include <dlfcn.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { JUMP = 0xe9, LONG_CONDITION = 0x0f, LONG_CONDITION_BASE = 0x80, LONG_CONDITION_BYTES = 6 };
@@ -27,23 +29,49 @@ static bool refuse(struct error *err, const char *reason)
 	return error_set(err, ERROR_UNSUPPORTED, "%s", reason);
 }
 
+/* --- Decoding --- */
+
+/* Zydis is opened here, for few commands patch functions and every command would load it. */
+struct instruction_decoder {
+	ZydisDecoder state;
+	__typeof__(ZydisDecoderDecodeInstruction) *decode;
+};
+
+static bool open_decoder(struct instruction_decoder *decoder, struct error *err)
+{
+	char name[64];
+
+	snprintf(name, sizeof name, "libZydis.so.%u.%u",
+		(unsigned)ZYDIS_VERSION_MAJOR(ZYDIS_VERSION),
+		(unsigned)ZYDIS_VERSION_MINOR(ZYDIS_VERSION));
+	void *const library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	__typeof__(ZydisDecoderInit) *init = NULL;
+	if (library != NULL) {
+		*(void **)&init = dlsym(library, "ZydisDecoderInit");
+		*(void **)&decoder->decode = dlsym(library, "ZydisDecoderDecodeInstruction");
+	}
+	if (init == NULL || decoder->decode == NULL ||
+		!ZYAN_SUCCESS(
+			init(&decoder->state, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64))) {
+		error_set(err, ERROR_NOT_FOUND, "cannot be decoded: %s is missing", name);
+		return error_hint(err, "install Zydis: apt install libzydis4.0");
+	}
+	return true;
+}
+
 struct decoded_instruction {
 	ZydisDecodedInstruction instruction;
 	uint64_t address;
 	const unsigned char *bytes;
 };
 
-static bool decode(struct decoded_instruction *decoded, const unsigned char *bytes, size_t size,
-	uint64_t address)
+static bool decode(const struct instruction_decoder *decoder, struct decoded_instruction *decoded,
+	const unsigned char *bytes, size_t size, uint64_t address)
 {
-	ZydisDecoder decoder;
-
 	decoded->bytes = bytes;
 	decoded->address = address;
-	return ZYAN_SUCCESS(ZydisDecoderInit(
-		       &decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64)) &&
-	       ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(
-		       &decoder, NULL, bytes, size, &decoded->instruction));
+	return ZYAN_SUCCESS(
+		decoder->decode(&decoder->state, NULL, bytes, size, &decoded->instruction));
 }
 
 static uint64_t end_of(const struct decoded_instruction *decoded)
@@ -144,12 +172,13 @@ static bool leads_inside(const struct decoded_instruction *decoded, uint64_t beg
 	       (has_relative_operand(decoded) && is_inside(operand_target(decoded), begin, length));
 }
 
-static bool uses_beginning(const unsigned char *bytes, size_t size, uint64_t address, size_t length)
+static bool uses_beginning(const struct instruction_decoder *decoder, const unsigned char *bytes,
+	size_t size, uint64_t address, size_t length)
 {
 	struct decoded_instruction decoded;
 
 	for (size_t at = 0; at < size;) {
-		if (!decode(&decoded, bytes + at, size - at, address + at)) {
+		if (!decode(decoder, &decoded, bytes + at, size - at, address + at)) {
 			at++;
 			continue;
 		}
@@ -163,6 +192,7 @@ static bool uses_beginning(const unsigned char *bytes, size_t size, uint64_t add
 /* --- Moving --- */
 
 struct prologue_writer {
+	const struct instruction_decoder *decoder;
 	struct prologue *prologue;
 	uint64_t to;
 };
@@ -246,8 +276,8 @@ static bool move_instructions(struct prologue_writer *writer, const unsigned cha
 	while (prologue->length < ENTRY_JUMP_BYTES) {
 		if (prologue->length >= size)
 			return refuse(err, "is too short");
-		if (!decode(&decoded, bytes + prologue->length, size - prologue->length,
-			    address + prologue->length))
+		if (!decode(writer->decoder, &decoded, bytes + prologue->length,
+			    size - prologue->length, address + prologue->length))
 			return refuse(err, "begins with bytes that are no instruction");
 		if (!move_instruction(writer, &decoded, err))
 			return false;
@@ -262,14 +292,15 @@ bool prologue_move(struct prologue *prologue, const unsigned char *bytes, size_t
 	uint64_t address, uint64_t to, struct error *err)
 {
 	struct prologue result = { 0 };
-	struct prologue_writer writer = { &result, to };
+	struct instruction_decoder decoder;
+	struct prologue_writer writer = { &decoder, &result, to };
 	unsigned char jump[ENTRY_JUMP_BYTES];
 
 	if (size > PROLOGUE_FUNCTION_MAX)
 		size = PROLOGUE_FUNCTION_MAX;
-	if (!move_instructions(&writer, bytes, size, address, err))
+	if (!open_decoder(&decoder, err) || !move_instructions(&writer, bytes, size, address, err))
 		return false;
-	if (uses_beginning(bytes, size, address, result.length))
+	if (uses_beginning(&decoder, bytes, size, address, result.length))
 		return refuse(err, "jumps back into its first instructions");
 	if (!prologue_jump(jump, here(&writer), address + result.length))
 		return refuse(err, "is farther than 2 GiB from the free addresses");

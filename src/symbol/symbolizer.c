@@ -250,7 +250,11 @@ static void run_modules(
 	}
 	parallel_run(run.module_count, threads, locate, &run);
 	collect_jobs(&run);
-	parallel_run(run.job_count + 1, threads, run_job, &run);
+	/* With a warm cache no unit is left to read: a thread would cost more than it does. */
+	if (run.job_count == 0)
+		find_packages(&run);
+	else
+		parallel_run(run.job_count + 1, threads, run_job, &run);
 	parallel_run(run.module_count, threads, finish, &run);
 	free(run.jobs);
 	free(run.packages);
