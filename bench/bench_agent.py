@@ -82,7 +82,7 @@ def quartiles_of(pairs):
 def idle_cost(folder):
     plain, with_agent = Redis(folder, False), Redis(folder, True)
     try:
-        time.sleep(6)  # a young process is looked at three times in its first five seconds
+        time.sleep(6)  # a young process is checked three times in its first five seconds
         plain_kib, with_agent_kib = plain.private_kib(), with_agent.private_kib()
         speeds, costs = [], []
         for i in range(ROUNDS + 1):

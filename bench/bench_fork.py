@@ -62,7 +62,7 @@ def pairs_of(plain, with_agent, measure, rounds=ROUNDS):
 def children(folder, title, with_agent=True, **more):
     plain, agent = Forker(folder, False), Forker(folder, with_agent, **more)
     try:
-        time.sleep(6)  # a young process is looked at three times in its first five seconds
+        time.sleep(6)  # a young process is checked three times in its first five seconds
         for name, order in (("fork and _exit", "exit 40"), ("fork and exec of a program that is no target", f"exec 20 {shutil.which('true')}"),
                             ("posix_spawn of a target", f"spawn 20 {PROGRAM}")):
             print(f"{name}, {title}: {ratios_of(pairs_of(plain, agent, lambda one: one.ask(order)))}")

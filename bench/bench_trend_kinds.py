@@ -10,9 +10,9 @@ For each kind of heap and number of profiles, with binomial errors:
 - found: how often the one that leaks is suspected;
 - words: how often the right ones are said, and what was said instead.
 
-The kinds of the set "fixed" were looked at while the statistics were made, to find defects. Those of "held-out" were not: they are other kinds,
+The kinds of the set "fixed" were used while the statistics were made, to find defects. Those of "held-out" were not: they are other kinds,
 and each replicate draws sizes, levels, lifetimes and moments of its own. One look at another seed found a defect (what is noise of large objects);
-the figures are of a seed that was not looked at before.
+the figures are of a seed that was not used before.
 
 BENCH_REPLICATES (default 400), BENCH_SEED (default 1; the held-out kinds take the tenth after it), BENCH_KIND (all) and BENCH_PLOT, a file for the plot
 of how often an onset is found.
@@ -110,7 +110,7 @@ def plot(curves, path):
 def main():
     check("held-out kinds", "held-out", SEED + 10)
     check("held-out kinds of many profiles", "long", SEED + 10)
-    check("kinds that were looked at", "fixed", SEED)
+    check("kinds that were used", "fixed", SEED)
     if "BENCH_KIND" not in os.environ:
         curves = check_onset()
         if os.environ.get("BENCH_PLOT"):

@@ -44,7 +44,7 @@ static void ring_pairs(void)
 	}
 }
 
-static double least_ns(void (*pairs)(void))
+static double min_ns(void (*pairs)(void))
 {
 	double least = 1e18;
 
@@ -70,7 +70,7 @@ int main(void)
 
 	if (pthread_create(&thread, NULL, sleep_forever, NULL) != 0)
 		return 1;
-	const double hot = least_ns(hot_pairs);
-	printf("%.2f %.2f\n", hot, least_ns(ring_pairs));
+	const double hot = min_ns(hot_pairs);
+	printf("%.2f %.2f\n", hot, min_ns(ring_pairs));
 	return 0;
 }

@@ -292,7 +292,7 @@ static uint64_t read_awaited(int opened)
 	return process_vm_readv(getpid(), &to, 1, &from, 1, 0) == sizeof awaited ? awaited : 0;
 }
 
-/* It may begin or end to wait while it is looked at. */
+/* It may begin or end to wait while its state is read. */
 static struct sandbox_check_state read_main_thread(const struct sandbox_check *check)
 {
 	const uint64_t before = read_awaited(check->main_thread_call);

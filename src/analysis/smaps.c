@@ -6,7 +6,7 @@
 
 #include "base/proc_maps.h"
 
-enum { GUARD_MOST = 65536, ALLOCATOR_LEAST = 1 << 20, HEAP_MOST = 64 << 20 };
+enum { GUARD_MAX = 65536, ALLOCATOR_MIN = 1 << 20, HEAP_MAX = 64 << 20 };
 
 enum use { USE_FILE, USE_SHARED, USE_STACK, USE_BREAK, USE_ANONYMOUS };
 
@@ -104,13 +104,13 @@ static bool is_shared_memory(const struct proc_map *map)
 static void begin(struct reader *reader, const struct proc_map *map)
 {
 	const bool is_guard = !map->readable && !map->writable && !map->executable &&
-			      map->path_size == 0 && map->limit - map->start <= GUARD_MOST;
+			      map->path_size == 0 && map->limit - map->start <= GUARD_MAX;
 
 	add_mapping(reader);
 	reader->sums.mapping_count++;
 	reader->size = map->limit - map->start;
 	reader->is_like_heap =
-		map->writable && map->start % HEAP_MOST == 0 && reader->size <= HEAP_MOST;
+		map->writable && map->start % HEAP_MAX == 0 && reader->size <= HEAP_MAX;
 	if (is_called(map, "[heap]"))
 		reader->use = USE_BREAK;
 	else if (is_called(map, "[stack]") ||
@@ -123,7 +123,7 @@ static void begin(struct reader *reader, const struct proc_map *map)
 	else
 		reader->use = USE_ANONYMOUS;
 	if (reader->use == USE_ANONYMOUS && map->writable &&
-		map->limit - map->start >= ALLOCATOR_LEAST) {
+		map->limit - map->start >= ALLOCATOR_MIN) {
 		reader->sums.gib_ranges += count_ranges(map, 30, &reader->gib_limit);
 		reader->sums.two_mib_ranges += count_ranges(map, 21, &reader->two_mib_limit);
 	}

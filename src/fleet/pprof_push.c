@@ -122,7 +122,7 @@ static void add_comment(struct profile *profile, const char *name, const char *v
 		profile_add_comment(profile, text, strlen(text));
 }
 
-/* What pprof has no place for, and the collector is not told otherwise. */
+/* What pprof has no field for, and the collector does not learn otherwise. */
 static void add_comments(struct profile *profile, const struct snapshot_identity *identity)
 {
 	add_comment(profile, "service", identity->service);

@@ -228,7 +228,7 @@ void reply_failure(const struct request *request, const struct error *err, struc
 	const bool is_request_wrong =
 		err->kind == ERROR_USAGE ||
 		(err->kind == ERROR_NOT_FOUND && request->target_name != NULL);
-	/* A client that is told that its request is wrong does not ask again. */
+	/* After "the request is wrong" a client does not ask again. */
 	const bool is_busy = status == 503 && route->error_status < 500;
 	reply_error_text(reply,
 		route->error_status == 0 || is_request_wrong || is_busy ? status

@@ -34,7 +34,7 @@ bool musl_is_waiting(const struct musl_code *code, uint64_t pc, long call);
 
 /*
  * Whether a thread in system call `call` at `pc` waits for a lock within fork(). It may have been
- * there before: what is left on its stack is not told apart.
+ * there before: old values on its stack look the same.
  */
 bool musl_is_forking(const struct musl_code *code, const struct remote_process *remote, uint64_t sp,
 	uint64_t pc, long call);

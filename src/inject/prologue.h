@@ -20,7 +20,7 @@
 
 enum {
 	PROLOGUE_MOVED_MAX = ENTRY_SLOT_BYTES - ENTRY_SLOT_MOVED,
-	PROLOGUE_FUNCTION_MAX = 64 * 1024, /* bytes of a function that are looked at */
+	PROLOGUE_FUNCTION_MAX = 64 * 1024, /* bytes of a function that are read */
 };
 
 struct prologue {

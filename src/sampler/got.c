@@ -148,11 +148,11 @@ enum access { ACCESS_WRITABLE, ACCESS_READ_ONLY, ACCESS_UNKNOWN };
  */
 static enum access find_access(const void *slot)
 {
-	static uint32_t nobody_waits_here;
+	static uint32_t without_waiters;
 	const int or_with_0 = FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0);
 
-	if (syscall(SYS_futex, &nobody_waits_here, FUTEX_WAKE_OP_PRIVATE, 0, NULL, slot,
-		    or_with_0) >= 0)
+	if (syscall(SYS_futex, &without_waiters, FUTEX_WAKE_OP_PRIVATE, 0, NULL, slot, or_with_0) >=
+		0)
 		return ACCESS_WRITABLE;
 	return errno == EFAULT ? ACCESS_READ_ONLY : ACCESS_UNKNOWN;
 }

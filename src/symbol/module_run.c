@@ -507,7 +507,7 @@ void module_finish(struct symbol_module *module)
 	explain_spent(module);
 	find_function_starts(module);
 	/*
-	 * Servers that were not reachable may answer the next time, and a damaged file is told of
+	 * Servers that were not reachable may answer the next time, and a damaged file is reported
 	 * each time, so nothing is cached.
 	 */
 	if (work->image.data != NULL && work->search.problem.size == 0 &&

@@ -68,7 +68,7 @@ static void take_unit(
 		identity_set_found(identity, "service", name);
 }
 
-/* A container's number is 64 hexadecimal digits, whoever runs it. */
+/* The number of a container is 64 hexadecimal digits, in Docker and all others. */
 static void take_container(const char *path, size_t size, struct snapshot_identity *identity)
 {
 	enum { DIGITS = 64, SHOWN = 12 };

@@ -127,7 +127,7 @@ class Looking(ControlCase):
         line = next(line for line in out.splitlines() if line.split()[0] == str(other.pid))
         self.assertIn("no agent: load one with heapctl attach, or start it with heapctl run", line)
 
-    def test_a_folder_that_nobody_knows_is_found(self):
+    def test_an_unusual_folder_is_found(self):
         # Redis has written over the environment that it began with, and the client has another folder.
         out, said = self.heapctl("status", self.pid, env={"HEAPCTL_DIR": self.path("elsewhere")})
         self.assertIn("possible", out, said)
@@ -717,7 +717,7 @@ class NotThere(Case):
         _, said = self.heapctl("activate", server.pid, code=1)
         self.assertIn(f"redis-server[{server.pid}] has no agent (heapctl attach {server.pid} loads one while it runs", said)
 
-    def test_somebody_else_at_the_socket_is_not_believed(self):
+    def test_another_process_at_the_socket_is_not_believed(self):
         sleeper = self.start("sleep", "600")
         os.makedirs(self.agents, mode=0o700)
         with socket.socket(socket.AF_UNIX) as liar:

@@ -76,7 +76,7 @@ class FlameGraph(unittest.TestCase):
     def focus_picture(self):
         self.browser.focus("canvas")
 
-    def test_draws_every_box_and_asks_nobody_for_anything(self):
+    def test_draws_every_box_and_requests_nothing(self):
         self.show(self.small)
         self.assertEqual(self.browser.evaluate("document.querySelector('canvas').dataset.boxes"), "8")
         self.assertIn("10.0 MiB", self.text(".fg-total"))
@@ -201,11 +201,11 @@ class FlameGraph(unittest.TestCase):
         self.browser.evaluate("""{
             const data = JSON.parse(document.getElementById('flame-data').textContent);
             globalThis.second = heapctlFlame(document.body.appendChild(document.createElement('div')), data,
-                { embedded: { text: 'direction=flame', theme: 'dark', changed: text => { globalThis.told = text; } } });
+                { embedded: { text: 'direction=flame', theme: 'dark', changed: text => { globalThis.changed = text; } } });
             second.change({ query: 'main' });
         }""")
         self.assertEqual(self.browser.evaluate("location.hash"), "")
-        self.assertEqual(self.browser.evaluate("told"), "direction=flame&search=main")
+        self.assertEqual(self.browser.evaluate("changed"), "direction=flame&search=main")
         self.assertEqual(self.browser.evaluate("[...document.querySelectorAll('.fg')].at(-1).dataset.theme"), "dark")
         self.assertEqual(self.browser.evaluate("document.querySelectorAll('.fg').length"), 2)
         self.browser.evaluate("second.close()")

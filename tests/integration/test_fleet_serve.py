@@ -139,13 +139,13 @@ class Served(SendingCase):
                                    env={"HEAPCTL_LABELS": "service=shop,version=8,zone=d", "KUBERNETES_SERVICE_HOST": "10.0.0.1", "POD_NAME": "shop-1",
                                         "NODE_NAME": "node7"})
         self.wait_for_agent(shop.pid)
-        told = json.loads(self.heapctl("status", shop.pid, "--json")[0])["identity"]
-        self.assertEqual([told[name] for name in ("service", "version", "host")], ["shop", "8", "node7"])
-        self.assertLessEqual({"zone": "d", "pod": "shop-1"}.items(), told["labels"].items())
-        self.assertEqual((told["sources"]["service"], told["sources"]["host"], told["problem"]), ("HEAPCTL_LABELS", "NODE_NAME", None))
+        reported = json.loads(self.heapctl("status", shop.pid, "--json")[0])["identity"]
+        self.assertEqual([reported[name] for name in ("service", "version", "host")], ["shop", "8", "node7"])
+        self.assertLessEqual({"zone": "d", "pod": "shop-1"}.items(), reported["labels"].items())
+        self.assertEqual((reported["sources"]["service"], reported["sources"]["host"], reported["problem"]), ("HEAPCTL_LABELS", "NODE_NAME", None))
         self.assertRegex(self.heapctl("status", shop.pid)[0], r"identity +service shop \(HEAPCTL_LABELS\); version 8")
-        told = json.loads(self.heapctl("status", self.redis_server.pid, "--json")[0])["identity"]
-        self.assertEqual((told["service"], told["sources"]["service"], told["host"]), (SERVICE, "name of the process", socket.gethostname()))
+        reported = json.loads(self.heapctl("status", self.redis_server.pid, "--json")[0])["identity"]
+        self.assertEqual((reported["service"], reported["sources"]["service"], reported["host"]), (SERVICE, "name of the process", socket.gethostname()))
         self.start_gateway("--history", self.history, "--history-every", "1s", "--send", *self.login, "--label", "zone=b", self.redis_server.pid, shop.pid)
         wait_until(lambda: len(server.rows("SELECT DISTINCT pid FROM profile")) == 2, lambda: f"both: {self.state()}")
         found = {row[0]: row[1:3] + [dict(zip(*row[3:]))] for row in

@@ -111,7 +111,7 @@ class Mesos(Originals):
             answer = self.expect(self.get(f"/memory-profiler/start?duration={text}"), 400)
             self.assertTrue(answer.headers["Content-Type"].startswith("text/plain"), answer.headers)
 
-    def test_sampling_of_somebody_else_is_left_alone(self):
+    def test_sampling_that_another_tool_switched_on_is_left_alone(self):
         self.expect(self.post("/v1/activate"), 200)
         self.expect(self.get("/memory-profiler/start?duration=5mins"), 409)
         self.expect(self.get("/memory-profiler/stop"), 400)

@@ -562,7 +562,7 @@ class Trouble(GatewayCase):
         # A busy machine adds to one of them; with the patience of a command none is below it.
         self.assertLess(min(delay() for _ in range(5)), 0.8 * patience)
 
-    def test_a_target_that_hangs_delays_nobody_else(self):
+    def test_a_target_that_hangs_delays_no_other(self):
         agent = self.fake(lambda method, target: None)
         process, _ = self.start_redis()
         self.wait_for_agent(process.pid)
@@ -624,7 +624,7 @@ class Trouble(GatewayCase):
         self.assertIn(answer.status, (400, 500))
         self.assertRegex(answer.text, r"byte \d+|line \d+")
 
-    def test_a_worker_that_dies_takes_nobody_along(self):
+    def test_a_worker_that_dies_affects_no_other_request(self):
         profile = long_work()
         agent = self.fake(lambda method, target: (200, profile))
         gateway = self.start_gateway(agent.path)
@@ -653,7 +653,7 @@ class Trouble(GatewayCase):
         # It has a minute for its work.
         self.assertEqual(gateway.wait(40), 0)
 
-    def test_a_slow_client_delays_nobody(self):
+    def test_a_slow_client_delays_no_other(self):
         process, _ = self.start_redis()
         self.wait_for_agent(process.pid)
         self.start_gateway(process.pid)

@@ -318,11 +318,11 @@ class Served(GatewayCase):
         def snapshots():
             return self.expect(self.get(f"{path}/api/v1/timeline"), 200).json["snapshots"]
 
-        def wait_for_two(least_ms, most_ms, pid):
+        def wait_for_two(min_ms, max_ms, pid):
             def found():
-                new = [m for m in snapshots() if least_ms <= m["time_ms"] <= most_ms and m["pid"] == pid]
+                new = [m for m in snapshots() if min_ms <= m["time_ms"] <= max_ms and m["pid"] == pid]
                 return len(new) >= 2 and new
-            return wait_until(found, f"two snapshots of {pid} from {least_ms} to {most_ms}")
+            return wait_until(found, f"two snapshots of {pid} from {min_ms} to {max_ms}")
 
         first_pid = server.pid
         kept = wait_for_two(0, day_ms * 10**6, first_pid)
@@ -357,7 +357,7 @@ class Served(GatewayCase):
         last = self.wait_for_snapshots(2)[-1]["id"]
         wait_until(lambda: self.snapshots()[0]["id"] > last, "old snapshots to go")
         self.assertLessEqual(len(self.snapshots()), 4)
-        # The list and the folder are looked at while snapshots come and go.
+        # The list and the folder are read while snapshots come and go.
         wait_until(lambda: len(profiles(self.archive)) == len(rows(self.archive)), "as many files as rows")
 
     def test_a_limit_of_bytes_keeps_the_newest(self):

@@ -189,17 +189,17 @@ class Account(InsightCase):
         path = self.bundle()
         out, _ = self.heapctl("account", path)
         self.assertRegex(out.split("\n")[0], rf"bundle\.tar: redis-server\[{self.server.pid}\], \d+:\d+:\d+$")
-        for member, before, after, told in (("smaps", None, b"none\n", "smaps in it has no mapping"),
+        for member, before, after, reported in (("smaps", None, b"none\n", "smaps in it has no mapping"),
                                             ("stats.json", None, b'{"jemalloc":{"stats.arenas":{"merged":{}}}}', "no statistics of jemalloc (heapctl account takes"),
                                             ("heapctl-bundle.json", b'"bundle":1', b'"bundle":2', "it is a bundle of format 2"),
                                             ("heapctl-bundle.json", None, b"nonsense", "is damaged: it has no format number")):
-            with self.subTest(told):
+            with self.subTest(reported):
                 other = self.changed(path, member, lambda data, b=before, a=after: a if b is None else data.replace(b, a))
                 _, messages = self.heapctl("account", other, code=1)
-                self.assertIn(told, messages)
+                self.assertIn(reported, messages)
                 if member == "heapctl-bundle.json":
                     _, messages = self.heapctl("report", other, code=1)
-                    self.assertIn(told, messages)
+                    self.assertIn(reported, messages)
 
     def test_without_samples_large_allocations_have_their_page_each(self):
         path = self.changed(self.bundle(), "profile.heap", lambda data: None)
@@ -258,9 +258,9 @@ class Account(InsightCase):
         total = next(line for line in lines if "resident (RSS)" in line)
         self.assertAlmostEqual(self.bytes_of(" ".join(total.split()[:2])), account["resident"], delta=account["resident"] * 0.01)
         self.assertIn("100.0%", total)
-        told = re.search(r"lies between (\S+ \w+) and (\S+ \w+) \(95%\)", "\n".join(lines))
-        self.assertAlmostEqual(self.bytes_of(told[1]), low, delta=low * 0.03)
-        self.assertAlmostEqual(self.bytes_of(told[2]), high, delta=high * 0.03)
+        reported = re.search(r"lies between (\S+ \w+) and (\S+ \w+) \(95%\)", "\n".join(lines))
+        self.assertAlmostEqual(self.bytes_of(reported[1]), low, delta=low * 0.03)
+        self.assertAlmostEqual(self.bytes_of(reported[2]), high, delta=high * 0.03)
 
     def test_the_table_fits_a_terminal(self):
         path = self.bundle()

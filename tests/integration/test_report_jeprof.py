@@ -199,12 +199,12 @@ class TestAgainstJeprof(unittest.TestCase):
     def tearDownClass(cls):
         shutil.rmtree(cls.folder, ignore_errors=True)
 
-    def compare(self, program, name, counter, least_equal):
+    def compare(self, program, name, counter, min_equal):
         comparison = Comparison(os.path.realpath(program), biggest(self.folder, name), counter).run()
         self.assertAlmostEqual(comparison.total, comparison.our_total, delta=1)
         self.assertAlmostEqual(comparison.profile.total(), comparison.our_total, delta=1)
         self.assertEqual(comparison.problems, [])
-        self.assertGreaterEqual(comparison.equal, least_equal,
+        self.assertGreaterEqual(comparison.equal, min_equal,
                                 f"too few figures to compare; explained: {comparison.explained[:10]}")
         print(f"{name}: {comparison.equal} functions the same, {len(comparison.explained)} explained", file=sys.stderr)
 

@@ -96,7 +96,7 @@ class Output(ComparedCase):
 
     def test_a_line_goes_to_the_programs_own_stderr(self):
         self.environment["HEAPCTL_LOG"] = "stderr"
-        process = self.start_program("gives_up_rights", "second-filter")
+        process = self.start_program("drops_rights", "second-filter")
         process.stdin.write("x")
         process.stdin.flush()
         self.assertEqual(process.stdout.readline().strip(), "second-filter")
@@ -112,7 +112,7 @@ class Rights(ComparedCase):
     def after_giving_up(self, what):
         """The program after its main thread has dropped rights; it behaves and ends the same without an agent."""
         for agent in (False, True):
-            process = self.start_program("gives_up_rights", what, agent=agent)
+            process = self.start_program("drops_rights", what, agent=agent)
             self.assertEqual(process.first, "started")
             process.stdin.write("x")
             process.stdin.flush()

@@ -398,7 +398,7 @@ class Mapped(SamplerCase):
         self.assertRegex(pathlib.Path(path).read_text(), r"\n#sampling heapctl from-start mapped\n")
         document = json.loads(self.heapctl("report", "--json", path)[0])
         self.assertIn("from the start, with memory that the program mapped itself", document["sampling"])
-        # Mappings can be told from blocks by their innermost frame, and neither is missing.
+        # Mappings differ from blocks by their innermost frame, and neither is missing.
         collapsed = self.heapctl("report", "--collapsed", path)[0].splitlines()
         innermost = {line.rpartition(" ")[0].split(";")[-1] for line in collapsed if "site_" in line}
         self.assertTrue(innermost <= {"mmap", "mmap64", "__mmap64", "mremap", "__mremap"}, innermost)

@@ -84,8 +84,8 @@ class Silent(GatewayCase):
         self.addCleanup(thaw)
         (group / "cgroup.procs").write_text(str(pid))
         (group / file).write_text(frozen)
-        told = group / ("cgroup.events" if is_second else file)
-        wait_until(lambda: "FROZEN" in told.read_text() or "frozen 1" in told.read_text(), "the freezer")
+        file_of_state = group / ("cgroup.events" if is_second else file)
+        wait_until(lambda: "FROZEN" in file_of_state.read_text() or "frozen 1" in file_of_state.read_text(), "the freezer")
 
     def trace(self, pid, *thread):
         tracer = subprocess.Popen([sys.executable, "-c", TRACER, str(pid), *thread], stdout=subprocess.PIPE, text=True)

@@ -257,8 +257,8 @@ class Dumping(TrafficServerCase):
         # The last may not have come from the manager yet.
         self.assertLessEqual(len(after) + not_done, 6)
         print(f"\n{not_done} of 5 dumps were not done at the shutdown", flush=True)
-        told = {match[1] for match in map(WROTE.search, self.log_lines()) if match}
-        self.assertEqual({str(path) for path in after}, told)
+        reported = {match[1] for match in map(WROTE.search, self.log_lines()) if match}
+        self.assertEqual({str(path) for path in after}, reported)
 
 
 class Storage(TrafficServerCase):

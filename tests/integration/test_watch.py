@@ -370,15 +370,15 @@ class Keeping(WatchCase):
 class Commands(WatchCase):
     def test_the_command_gets_the_file_without_a_shell(self):
         self.keep = os.path.join(self.folder, "a b;touch pwned")
-        told = os.path.join(self.folder, "told")
+        reported = os.path.join(self.folder, "reported")
         script = pathlib.Path(self.folder, "tell.py")
         script.write_text("import json, os, sys\n"
-                          f"json.dump([sys.argv[1:], dict(os.environ)], open({told!r}, 'w'))\n")
+                          f"json.dump([sys.argv[1:], dict(os.environ)], open({reported!r}, 'w'))\n")
         server, _ = self.redis_with_agent()
         watch = self.watch(server.pid, "--when", "every=1s", "--count", "1", "--then",
                            f"python3 -E {script} 'two words' $HOME", env={"SECRET": "1", "LD_LIBRARY_PATH": "/nowhere"})
         self.assertEqual(watch.wait(60), 0)
-        words, environment = json.loads(pathlib.Path(told).read_text())
+        words, environment = json.loads(pathlib.Path(reported).read_text())
         path = os.path.join(self.keep, self.captures()[0])
         self.assertEqual(words, ["two words", "$HOME", path])
         self.assertEqual(environment["HEAPCTL_FILE"], path)
@@ -404,26 +404,26 @@ class Commands(WatchCase):
         self.assertEqual(pathlib.Path(self.messages).read_text().count("the command false ended with 1"), 2)
 
     def test_the_command_gets_no_descriptor_of_ours(self):
-        told = pathlib.Path(self.folder, "told")
+        reported = pathlib.Path(self.folder, "reported")
         script = pathlib.Path(self.folder, "tell.py")
-        script.write_text(f"import os\nfound = [n for n in range(3, 256) if os.path.exists(f'/proc/self/fd/{{n}}')]\nopen({str(told)!r}, 'w').write(str(found))\n")
+        script.write_text(f"import os\nfound = [n for n in range(3, 256) if os.path.exists(f'/proc/self/fd/{{n}}')]\nopen({str(reported)!r}, 'w').write(str(found))\n")
         server, _ = self.redis_with_agent()
         reader, writer = os.pipe()
         self.addCleanup(os.close, reader)
         self.addCleanup(os.close, writer)
         watch = self.watch(server.pid, "--when", "every=1s", "--count", "1", "--then", f"python3 {script}", pass_fds=(reader, writer))
         self.assertEqual(watch.wait(60), 0)
-        self.assertEqual(told.read_text(), "[]")
+        self.assertEqual(reported.read_text(), "[]")
 
     def test_a_parent_that_ignores_its_children_does_not_stop_the_commands(self):
-        told = pathlib.Path(self.folder, "told")
+        reported = pathlib.Path(self.folder, "reported")
         script = pathlib.Path(self.folder, "tell.py")
-        script.write_text(f"import sys\nopen({str(told)!r}, 'a').write(sys.argv[1] + '\\n')\n")
+        script.write_text(f"import sys\nopen({str(reported)!r}, 'a').write(sys.argv[1] + '\\n')\n")
         server, _ = self.redis_with_agent()
         watch = self.watch(server.pid, "--when", "every=1s", "--count", "2", "--then", f"python3 {script}",
                            preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
         self.assertEqual(watch.wait(60), 0)
-        self.assertEqual(told.read_text().split(), [os.path.join(self.keep, name) for name in self.captures()])
+        self.assertEqual(reported.read_text().split(), [os.path.join(self.keep, name) for name in self.captures()])
 
     def test_a_command_that_hangs_does_not_stop_the_captures(self):
         server, _ = self.redis_with_agent()
@@ -462,7 +462,7 @@ class Adopting(WatchCase):
         self.heapctl("report", "--text", os.path.join(self.keep, last["file"]))
 
     def test_what_would_be_removed_at_once_is_not_taken_first(self):
-        """prof_gdump writes thousands of files in a second; the conditions are looked at meanwhile."""
+        """prof_gdump writes thousands of files in a second; the conditions are checked meanwhile."""
         prefix = os.path.join(self.folder, "je/own")
         os.mkdir(os.path.dirname(prefix))
         for sequence in range(2000):

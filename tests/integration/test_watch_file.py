@@ -104,12 +104,12 @@ class Document(WatchFileCase):
 class Captures(WatchFileCase):
     def test_a_level_is_captured_into_the_folder_and_reported_everywhere(self):
         server, port = self.start_named_redis(FILED)
-        told = os.path.join(self.folder, "told")
+        reported = os.path.join(self.folder, "reported")
         script = pathlib.Path(self.folder, "tell.py")
         script.write_text("import json, os, signal, sys\n"
                           "blocked = sorted(map(int, signal.pthread_sigmask(signal.SIG_BLOCK, [])))\n"
-                          f"json.dump([sys.argv[1:], dict(os.environ), blocked], open({told + '.part'!r}, 'w'))\n"
-                          f"os.rename({told + '.part'!r}, {told!r})\n")
+                          f"json.dump([sys.argv[1:], dict(os.environ), blocked], open({reported + '.part'!r}, 'w'))\n"
+                          f"os.rename({reported + '.part'!r}, {reported!r})\n")
         self.serve(f"# a comment\n[{FILED}]\nwhen = rss>64MiB\ncool-down = 0s\ninterval = 50ms\nkeep = {self.keep}\n"
                    f"keep-free = 0\nthen = python3 -E {script} 'two words' $HOME ;x\n")
         state = self.wait_for_watch(FILED, lambda w: w["state"] == "watching", "the watch")
@@ -131,8 +131,8 @@ class Captures(WatchFileCase):
                                state["last_capture"]["time_ms"] / 1000, places=3)
         self.wait_for_log(f"{FILED}: rss>64MiB: captured into ")
         # The command: no shell, a fixed environment, no signal blocked, and nothing of it over HTTP.
-        wait_until(lambda: os.path.exists(told), "the command")
-        words, environment, blocked = json.loads(pathlib.Path(told).read_text())
+        wait_until(lambda: os.path.exists(reported), "the command")
+        words, environment, blocked = json.loads(pathlib.Path(reported).read_text())
         self.assertEqual(words, ["two words", "$HOME", ";x", os.path.join(self.keep, name)])
         self.assertEqual(environment["HEAPCTL_REASON"], "rss>64MiB")
         self.assertEqual(environment["HEAPCTL_TARGET"], f"{FILED}[{server.pid}]")
@@ -359,8 +359,8 @@ class Reading(WatchFileCase):
         self.wait_for_watch(FILED, lambda w: w["state"] == "watching", "the watch")
         self.reload(gateway, good + "whn = peak\n")
         self.wait_for_log(r"the rules stay as they were: .*watch\.conf:6: unknown word 'whn'")
-        told = self.get(f"/targets/{FILED}/watch").json
-        self.assertIn("watch.conf:6: unknown word 'whn'", told["problem"]["message"])
+        reported = self.get(f"/targets/{FILED}/watch").json
+        self.assertIn("watch.conf:6: unknown word 'whn'", reported["problem"]["message"])
         self.assertEqual(self.metric("heapctl_watch_file_good"), 0)
         self.load_redis(port, keys=60000, size=1000)
         self.wait_for_watch(FILED, lambda w: w["captures"] == 1, "a capture by the old rules")

@@ -294,7 +294,7 @@ static void measures_what_of_jemallocs_mappings_is_resident(void **state)
 	assert_contains(row(&account, "not_resident")->text, "beyond its count");
 	own.allocated = 2e6;
 	own.active = 2.1e6;
-	/* Others map like this, too: then the two cannot be told apart. */
+	/* Others map like this, too: then the two look the same. */
 	own.retained = 0;
 	own.mapped = 1 << 20;
 	account = account_make(&own, &smaps, &none);

@@ -156,7 +156,7 @@ static void refuses_another_format(void **state)
 {
 	(void)state;
 	static const struct {
-		const char *about, *told;
+		const char *about, *message;
 	} cases[] = {
 		{ "{\"bundle\":2,\"time_ms\":1}", "it is a bundle of format 2" },
 		{ "nonsense", "is damaged: it has no format number" },
@@ -169,7 +169,7 @@ static void refuses_another_format(void **state)
 		tar_append(&text, BUNDLE_ABOUT, cases[i].about, strlen(cases[i].about), 0);
 		tar_append(&text, BUNDLE_PROFILE, heap, strlen(heap), 0);
 		tar_finish(&text);
-		assert_refused(text.data, text.size, cases[i].told);
+		assert_refused(text.data, text.size, cases[i].message);
 		buffer_deinit(&text);
 	}
 }

@@ -161,13 +161,13 @@ static void a_profile_of_traffic_servers_plugin_is_taken_too(void **state)
 	expect(scene, QUIET_MS, "h2");
 }
 
-#define ADOPTION_TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+#define COLLECTOR_TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 static const struct CMUnitTest tests[] = {
-	ADOPTION_TEST(what_is_being_written_is_not_taken),
-	ADOPTION_TEST(of_too_many_the_newest_are_taken),
-	ADOPTION_TEST(what_is_no_profile_is_reported_once),
-	ADOPTION_TEST(a_profile_of_traffic_servers_plugin_is_taken_too),
+	COLLECTOR_TEST(what_is_being_written_is_not_taken),
+	COLLECTOR_TEST(of_too_many_the_newest_are_taken),
+	COLLECTOR_TEST(what_is_no_profile_is_reported_once),
+	COLLECTOR_TEST(a_profile_of_traffic_servers_plugin_is_taken_too),
 };
 
 UNIT_MAIN(tests)

@@ -906,15 +906,15 @@ static struct growth fit_large(double live, double size, size_t rounds, double *
 	double tt = 0, ty = 0;
 
 	for (size_t i = 0; i < rounds; i++) {
-		const double lever = (double)i - (double)(rounds - 1) / 2;
+		const double centered = (double)i - (double)(rounds - 1) / 2;
 		if (i != 0) {
 			recorded = survivors(recorded, kept) + poisson(live * p * (1 - kept));
 			others = survivors(others, kept) + poisson(live * (1 - p) * (1 - kept));
 		}
 		points[i] = (struct growth_point){ (double)i, recorded * size / p,
 			recorded * variance, 0 };
-		tt += lever * lever;
-		ty += lever * size * (recorded + others);
+		tt += centered * centered;
+		ty += centered * size * (recorded + others);
 	}
 	assert_true(growth_fit(points, rounds, &objects, &growth));
 	*truth = ty / tt;

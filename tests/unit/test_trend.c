@@ -143,7 +143,7 @@ static void small_sites_beyond_the_maximum_are_counted(void **state)
 	struct trend *trend = build(lines, FUNCTIONS, FUNCTIONS + 1, TREND_FLAT);
 	assert_int_equal(trend->site_count, LOOKED_AT);
 	assert_int_equal(trend->left_out, FUNCTIONS - LOOKED_AT);
-	/* The biggest are looked at. */
+	/* Only the biggest are tested. */
 	(void)find(trend, "f2050");
 	(void)find(trend, "f51");
 }

@@ -35,10 +35,10 @@ export function makeTable(report) {
     return el('p.empty', 'Nothing was sampled, or no stack matches the patterns.');
   const row = node => el('tr',
     el('td.name', { 'data-label': 'Function' }, el('span', el('code', node.name), el('span.quiet.place', ` ${placeOf(node)}`))),
-    el('td.number', { 'data-label': 'By itself' }, estimate(node.flat, format, isDifference)),
+    el('td.number', { 'data-label': 'Flat' }, estimate(node.flat, format, isDifference)),
     el('td.number', { 'data-label': 'Share' }, size(node) > 0 ? percent(size(node), whole) : ''),
     el('td.bar-cell', size(node) > 0 ? shareBar(node.flat.value, whole, isDifference) : null),
-    el('td.number', { 'data-label': 'With callees' }, estimate(node.cumulative, format, isDifference)));
+    el('td.number', { 'data-label': 'Cumulative' }, estimate(node.cumulative, format, isDifference)));
   const body = el('tbody', nodes.slice(0, ROWS).map(row));
   const rest = nodes.slice(ROWS);
   const more = rest.length === 0 ? null : button(`Show ${count(rest.length)} smaller ones`, () => {
@@ -47,7 +47,7 @@ export function makeTable(report) {
   });
   return el('div.table-box',
     el('p.total', isDifference ? 'Change: ' : 'Total: ', estimate(report.total, format, isDifference), el('span.quiet', ` \u00b7 ${report.source}`)),
-    el('table.cards', el('thead', el('tr', el('th', { scope: 'col' }, 'Function'), el('th.number', { scope: 'col' }, 'By itself'),
-      el('th.number', { scope: 'col' }, isDifference ? 'of all changes' : 'Share'), el('th'), el('th.number', { scope: 'col' }, 'With callees'))),
+    el('table.cards', el('thead', el('tr', el('th', { scope: 'col' }, 'Function'), el('th.number', { scope: 'col' }, 'Flat'),
+      el('th.number', { scope: 'col' }, isDifference ? 'of all changes' : 'Share'), el('th'), el('th.number', { scope: 'col' }, 'Cumulative'))),
     body), el('p.row', more));
 }

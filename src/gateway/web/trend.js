@@ -206,7 +206,7 @@ export class TrendView {
       details.append(el('div.site-more', sparkline(trend, site, format, true), steps ? el('p', steps) : null,
         site.stack && site.stack !== site.name ? el('p', 'Most of it is allocated by this stack:') : null,
         site.stack && site.stack !== site.name ? el('ol.stack', site.stack.split(' > ').map(frame => el('li', el('code', frame)))) : null,
-        site.is_suspect ? el('p.quiet', `Chance that a site without growth looks like this, among all that were looked at: ${chance(site.adjusted_p)}.`) : null,
+        site.is_suspect ? el('p.quiet', `Chance that a site without growth looks like this, among all sites that were tested: ${chance(site.adjusted_p)}.`) : null,
         el('p.row', el('a.button', { href: this.source.difference(site) }, 'Find it in the difference'),
           button('See through it', () => this.seeThrough(site), { title: 'blame its callers instead: for wrappers of malloc' }))));
     });

@@ -68,7 +68,7 @@ function watchPanel(watch, file) {
   return el('div.panel', el('h2', 'A profile is captured when'),
     watch.conditions.length > 0 ? el('ul.conditions', watch.conditions.map(conditionItem)) : el('p', 'jemalloc writes one by itself.'),
     stateLine(watch), lastCapture(watch), lastFailure(watch),
-    el('p.quiet', `Looked at every ${interval < 1000 ? `${interval} ms` : duration(interval)}; captures are at least ${duration(watch.cool_down_ms)} apart${
+    el('p.quiet', `Checked every ${interval < 1000 ? `${interval} ms` : duration(interval)}; captures are at least ${duration(watch.cool_down_ms)} apart${
       hasExceptions ? ', except those of every= and signal,' : ''} and go `, keep,
       watch.has_command ? '; a command is run for each' : '', '. Set in line ', String(watch.line), ' of ', el('code', file), '.'));
 }

@@ -623,7 +623,7 @@ static void do_calls_while_starting(int count)
 }
 
 /* To a pipe without a reader: must be an error and not end the program. */
-static void do_dump_to_nobody(void)
+static void do_dump_to_closed_pipe(void)
 {
 	int ends[2];
 
@@ -652,7 +652,7 @@ static bool run_linked(const char *order, int a, const char *text, const char *m
 	else if (strcmp(order, "dump") == 0)
 		report(heapctl_dump_path(text, &error));
 	else if (strcmp(order, "dump-to-closed-pipe") == 0)
-		do_dump_to_nobody();
+		do_dump_to_closed_pipe();
 	else if (strcmp(order, "reset") == 0)
 		report(heapctl_reset(a, &error));
 	else if (strcmp(order, "stats") == 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A server with a cache that it turns over and three seeded troubles, to be followed while it runs:
+ * A server with a cache that it turns over and three seeded leaks, to be followed while it runs:
  *
  *	seeded_leaks SLOW_BYTES_PER_SECOND CYCLE_BYTES CYCLE_MS REQUEST_BYTES [stepped]
  *
@@ -118,12 +118,12 @@ int main(int argc, char **argv)
 	if (argc != 5 && !is_stepped)
 		return 2;
 	const double slow = strtod(argv[1], NULL), period = strtod(argv[3], NULL) / 1000;
-	const size_t queue_most = strtoul(argv[2], NULL, 10) / QUEUE_BYTES;
+	const size_t queue_max = strtoul(argv[2], NULL, 10) / QUEUE_BYTES;
 	const size_t request_bytes = strtoul(argv[4], NULL, 10);
 	const double start = now_seconds();
 	double leaked = 0, last_phase = 0;
 
-	queue = malloc((queue_most + 1) * sizeof *queue);
+	queue = malloc((queue_max + 1) * sizeof *queue);
 	for (unsigned step = 0;; step++) {
 		if (!obey(is_stepped, request_bytes))
 			return 0;
@@ -136,7 +136,7 @@ int main(int argc, char **argv)
 		if (phase < last_phase)
 			empty_queue();
 		last_phase = phase;
-		fill_queue((size_t)(phase * (double)queue_most));
+		fill_queue((size_t)(phase * (double)queue_max));
 		if (step % 8 == 0)
 			turn_cache_over();
 	}

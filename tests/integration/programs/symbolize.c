@@ -20,11 +20,11 @@
 #include "symbol/elf_image.h"
 #include "symbol/symbolizer.h"
 
-enum { MOST_MAPPINGS = 64, PIECE_BYTES = 64 * 1024 };
+enum { MAX_MAPPINGS = 64, PIECE_BYTES = 64 * 1024 };
 
 struct request {
 	struct symbolizer_options options;
-	struct symbol_mapping mappings[MOST_MAPPINGS];
+	struct symbol_mapping mappings[MAX_MAPPINGS];
 	size_t mapping_count;
 	uint64_t *addresses;
 	size_t address_count, address_capacity;
@@ -46,7 +46,7 @@ static void add_address(struct request *request, const char *text)
 static void add_mapping(
 	struct request *request, uint64_t start, uint64_t limit, uint64_t offset, const char *path)
 {
-	if (request->mapping_count == MOST_MAPPINGS)
+	if (request->mapping_count == MAX_MAPPINGS)
 		return;
 	request->mappings[request->mapping_count++] = (struct symbol_mapping){
 		.start = start,

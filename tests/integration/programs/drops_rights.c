@@ -45,7 +45,7 @@ static void drop_bounding(void)
 		check(prctl(PR_CAPBSET_DROP, i, 0, 0, 0), "PR_CAPBSET_DROP");
 }
 
-static void give_up(const char *what)
+static void drop_right(const char *what)
 {
 	const unsigned bind = 1U << CAP_NET_BIND_SERVICE;
 
@@ -78,7 +78,7 @@ int main(int argc, char **argv)
 	puts("started");
 	fflush(stdout);
 	check(read(STDIN_FILENO, &byte, 1) == 1 ? 0 : -1, "read");
-	give_up(argv[1]);
+	drop_right(argv[1]);
 	puts(argv[1]);
 	fflush(stdout);
 	while (read(STDIN_FILENO, &byte, 1) > 0)
