@@ -147,7 +147,7 @@ static void print_detached(
 		printf("%zu functions were left: another tool has patched them since\n",
 			restored->foreign);
 	if (restored->functions > 0 && !restored->is_unused)
-		printf("%d bytes of code behind them stay: a thread may stand in it\n",
+		printf("%d bytes of code behind them stay: a thread may execute them\n",
 			ENTRY_AREA_BYTES);
 }
 
@@ -181,7 +181,7 @@ const struct verb verb_attach = {
 		"allocates from then on. One thread of the process is stopped for about a "
 		"millisecond, where its stack proves that it holds no lock; whatever fails leaves "
 		"the process as it was. TARGET is a pid or the name of one process, with "
-		"whatever allocator.\n\n"
+		"any allocator.\n\n"
 		"What was allocated before is not seen. heapctl detach takes the agent out again. "
 		"docs/attach.md says how it works, and what it refuses.",
 	.examples = "heapctl attach 4711\n"
@@ -199,7 +199,7 @@ const struct verb verb_detach = {
 	.summary = "take an attached agent out again",
 	.description = "Ends sampling and the agent in a process that it was attached to. The "
 		       "calls of malloc go straight to the allocator again. The library's code "
-		       "stays mapped, because a thread may stand in it, and does nothing.",
+		       "stays mapped, because a thread may still execute it, and does nothing.",
 	.examples = "heapctl detach 4711",
 	.options = control_json_options,
 	VERB_OF_ONE_TARGET,

@@ -27,7 +27,7 @@ static const struct verb_option options[] = {
 			"versions",
 		OPTION_SWITCH(struct dump_request, is_bundle) },
 	{ .name = "symbols",
-		.help = "with --bundle: put the names of functions in, so that no binary is "
+		.help = "with --bundle: include the names of functions, so that no binary is "
 			"needed",
 		OPTION_SWITCH(struct dump_request, with_symbols) },
 	{ 0 },

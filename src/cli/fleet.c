@@ -38,36 +38,37 @@ static const struct verb_option options[] = {
 	{ OPTION_SERVICE, "service", 0, "NAME", .help = "only this service",
 		.group = "which snapshots" },
 	{ OPTION_VERSION, "version", 0, "TEXT",
-		.help = "only this version; of versions, the later one" },
-	{ 0, "base-version", 0, "TEXT", .help = "of versions: the one to compare with",
+		.help = "only this version; for versions, the later one" },
+	{ 0, "base-version", 0, "TEXT", .help = "for versions: the one to compare with",
 		OPTION_TEXT(struct fleet_options, base_version) },
 	{ OPTION_HOST, "host", 0, "NAME", .help = "only this host" },
 	{ OPTION_LABEL, "label", 0, "NAME=VALUE", .help = "only with this label; may be repeated" },
 	{ OPTION_SINCE, "since", 0, "TIME",
-		.help = "from so long ago, or from 2026-11-23, 2026-11-23T10:00 [30mins; 24hrs of "
-			"growth, versions and outliers]",
+		.help = "the beginning: how long ago, or a time such as 2026-11-23 or "
+			"2026-11-23T10:00 [30mins; for growth, versions and outliers 24hrs]",
 		.complete = "30mins 24hrs 7days" },
-	{ OPTION_UNTIL, "until", 0, "TIME", .help = "up to so long ago, or that time [now]" },
+	{ OPTION_UNTIL, "until", 0, "TIME", .help = "the end: how long ago, or a time [now]" },
 	{ OPTION_AGO, "ago", 0, "TIME",
-		.help = "of diff: compare with what was so much earlier [24hrs]",
+		.help = "for diff: how much earlier to compare with [24hrs]",
 		.complete = "24hrs 7days" },
 	{ OPTION_JSON, "json", .help = "print JSON", .group = "output" },
-	{ OPTION_RENDERER, "flame", .help = "of flame and diff: a flame graph, one HTML file" },
-	{ OPTION_RENDERER, "svg", .help = "of flame and diff: a call graph as SVG" },
-	{ OPTION_RENDERER, "collapsed", .help = "of flame and diff: one line for each stack" },
-	{ OPTION_RENDERER, "tree", .help = "of flame and diff: a call tree as text" },
-	{ OPTION_RENDERER, "text", .help = "of flame and diff: one line for each function" },
+	{ OPTION_RENDERER, "flame", .help = "for flame and diff: a flame graph, one HTML file" },
+	{ OPTION_RENDERER, "svg", .help = "for flame and diff: a call graph as SVG" },
+	{ OPTION_RENDERER, "collapsed", .help = "for flame and diff: one line for each stack" },
+	{ OPTION_RENDERER, "tree", .help = "for flame and diff: a call tree as text" },
+	{ OPTION_RENDERER, "text", .help = "for flame and diff: one line for each function" },
 	{ 0, "output", 'o', "FILE", .help = "write there; - is standard output",
 		.complete = "@file", OPTION_TEXT(struct fleet_options, output_path) },
 	{ 0, "top", 0, "N", .help = "maximum number of rows [15; 1000 in JSON]",
 		OPTION_NUMBER(struct fleet_options, top, 1, 5000) },
 	{ .name = "apply",
 		.help = "make the tables rather than print the statements",
-		.group = "of schema",
+		.group = "schema",
 		OPTION_SWITCH(struct fleet_options, applies) },
 	{ OPTION_KEEP, "keep", 0, "TIME",
-		.help = "remove what is older, by weeks; a ClickHouse before 20 does this when the "
-			"command runs, later ones by themselves",
+		.help = "remove older snapshots, by whole weeks; ClickHouse before 20 does this "
+			"only "
+			"when the command runs",
 		.complete = "90days" },
 	{ 0 },
 };
@@ -238,12 +239,13 @@ static int run(const struct verb *verb, int argc, char **argv)
 const struct verb verb_fleet = {
 	.name = "fleet",
 	.arguments = "QUESTION --store URL [--service NAME] [--since TIME] [--json]",
-	.summary = "ask what the processes of all hosts have in use",
+	.summary = "show what the processes of all hosts have in use",
 	.description =
-		"Asks ClickHouse, which heapctl send fills (docs/fleet.md). QUESTION is one of\n\n"
+		"Queries ClickHouse, which heapctl send fills (docs/fleet.md). QUESTION is one "
+		"of\n\n"
 		"  top       the largest sites, with the number of hosts\n"
 		"  flame     a flame graph of all hosts\n"
-		"  diff      the same compared with a day before, or with --ago\n"
+		"  diff      what changed since a day before, or since --ago\n"
 		"  growth    sites that grow: the slope of each process, its mean over hosts\n"
 		"  versions  sites that differ between two versions of a service\n"
 		"  outliers  hosts far above the median of their service\n"

@@ -91,10 +91,12 @@ const struct verb_option report_option_table[] = {
 		TEXT(base) },
 	{ 0, "drop_negative", 0, NULL, .help = "in a difference, count what shrank as unchanged",
 		SWITCH(drop_negative) },
-	{ OPTION_TOTAL_DELAY, "total_delay", 0, NULL, .help = "of contention: seconds [default]" },
-	{ OPTION_CONTENTIONS, "contentions", 0, NULL, .help = "of contention: number of delays" },
+	{ OPTION_TOTAL_DELAY, "total_delay", 0, NULL,
+		.help = "contention profiles: seconds [default]" },
+	{ OPTION_CONTENTIONS, "contentions", 0, NULL,
+		.help = "contention profiles: number of delays" },
 	{ OPTION_MEAN_DELAY, "mean_delay", 0, NULL,
-		.help = "of contention: seconds for one delay" },
+		.help = "contention profiles: seconds per delay" },
 
 	{ OPTION_FUNCTIONS, "functions", 0, NULL, .help = "by function [default]",
 		.group = "granularity" },
@@ -124,7 +126,7 @@ const struct verb_option report_option_table[] = {
 		.help = "arrows into and out of a box [8]" },
 	{ OPTION_SCALE, "scale", 0, "N", .min = -GV_SCALE_MAX, .max = GV_SCALE_MAX,
 		.help = "scale of gv [0]" },
-	{ 0, "heapcheck", 0, NULL, .help = "set off functions that allocate themselves",
+	{ 0, "heapcheck", 0, NULL, .help = "highlight functions that allocate directly",
 		SWITCH(render.heapcheck) },
 
 	{ 0, "lib_prefix", 0, "DIR,DIR",
@@ -159,7 +161,7 @@ const struct verb_option report_option_table[] = {
 		.complete = "@folder", TEXT(sysroot) },
 	{ OPTION_DEBUGINFOD, "debuginfod", 0, "URL", .help = "ask this server for debug files" },
 	{ OPTION_DEBUGINFOD_TIMEOUT, "debuginfod-timeout", 0, "SECONDS", .min = 0,
-		.max = SECONDS_MAX, .help = "how long all its answers together may take [30]" },
+		.max = SECONDS_MAX, .help = "time limit for all its answers together [30]" },
 
 	MORE_RENDERERS(RENDERER_ROW),
 	{ OPTION_PPROF, "pprof", 0, NULL, .help = "gzipped protobuf for go tool pprof and others" },

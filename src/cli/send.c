@@ -28,25 +28,25 @@ static const struct verb_option options[] = {
 			"otel-pprofs:// with TLS",
 		OPTION_TEXT(struct send_options, store.url) },
 	{ 0, "password-file", 0, "FILE",
-		.help = "the first line of this file is the user's password; without a user, of "
-			"Pyroscope and a collector, a bearer token",
+		.help = "the first line of this file is the user's password; for "
+			"Pyroscope or a collector without a user, it is a bearer token",
 		.complete = "@file", OPTION_TEXT(struct send_options, store.password_file) },
 	{ OPTION_RETRY, "retry", 0, "TIME",
-		.help = "try again for so long while the server cannot be reached [15s]",
+		.help = "how long to retry while the server cannot be reached [15s]",
 		.complete = "0 15s 5mins" },
 	{ .name = "follow",
-		.help = "go on with what folders of snapshots get; retries for ever",
+		.help = "keep sending what is added to folders of snapshots; retries for ever",
 		OPTION_SWITCH(struct send_options, follows) },
 	{ OPTION_GATHER, "gather", 0, "TIME",
-		.help = "with --follow: send what comes within this time together [0]",
+		.help = "with --follow: send what is added within this time together [0]",
 		.complete = "0 30s" },
 	{ OPTION_REPORT, "report-fd", 0, "N", .help = "of heapctl serve", .is_hidden = true },
 	{ OPTION_LEAVE_OUT, "leave-out", 0, "ID", .help = "of heapctl serve", .is_hidden = true },
-	{ OPTION_SERVICE, "service", 0, "NAME", .help = "the service that the profiles are of",
-		.group = "what the profiles are of" },
+	{ OPTION_SERVICE, "service", 0, "NAME", .help = "the service that the profiles belong to",
+		.group = "identity" },
 	{ OPTION_VERSION, "version", 0, "TEXT", .help = "its version" },
 	{ OPTION_HOST, "host", 0, "NAME",
-		.help = "the host that it ran on [this one, for files that do not say]" },
+		.help = "the host that it ran on [this one, for files that name none]" },
 	{ OPTION_LABEL, "label", 0, "NAME=VALUE", .help = "a label to select by; may be repeated" },
 	{ 0, "lib_prefix", 0, "DIR,DIR",
 		.help = "look for programs and libraries below these folders", .group = "symbols",
@@ -127,20 +127,19 @@ const struct verb verb_send = {
 	.arguments = "FILE|TARGET|FOLDER... --to URL",
 	.summary = "send profiles to the database of a fleet, or to Pyroscope",
 	.description =
-		"Sends heap profiles to ClickHouse, where `heapctl fleet` asks for all hosts "
+		"Sends heap profiles to ClickHouse, where `heapctl fleet` queries all hosts "
 		"together, to Pyroscope or to an OpenTelemetry collector (docs/fleet.md): files, "
-		"what a TARGET has in use now, and all profiles of a folder. Of a "
-		"folder of heapctl serve --history or heapctl watch, what was not sent yet is sent "
-		"and then marked as sent; with --follow also what such a folder gets from then on. "
-		"heapctl serve --send does that by itself.\n\n"
-		"In ClickHouse a snapshot counts once however often it is sent: it is known by its "
-		"host, process and time, and the database is asked before anything is written. "
-		"What "
-		"could not be sent is sent when the command is repeated.\n\n"
-		"Names of functions are resolved before, from the files of this machine. The "
-		"service, version and labels are those of the options, else those of the "
-		"process's HEAPCTL_LABELS (service=api,version=1.4,zone=b), else the service is "
-		"the name of the process.",
+		"what a TARGET has in use now, and all profiles of a folder. From a "
+		"folder of heapctl serve --history or heapctl watch, only snapshots that were not "
+		"sent yet are sent, and marked as sent; --follow also sends those that are added "
+		"later. heapctl serve --send does the same for its own history.\n\n"
+		"In ClickHouse a snapshot counts once, however often it is sent: its host, process "
+		"and time identify it, and heapctl checks for them before it writes. What could "
+		"not be sent is sent when the command is repeated.\n\n"
+		"Function names are resolved before sending, from the files of this machine. The "
+		"service, version and labels come from the options, else from the "
+		"process's HEAPCTL_LABELS (service=api,version=1.4,zone=b); without either, the "
+		"service is the name of the process.",
 	.examples = "heapctl send redis-server --to clickhouse://heap@db/heap "
 		    "--password-file db.password --version 7.2\n"
 		    "# what heapctl serve has kept on this host; from a timer, say\n"

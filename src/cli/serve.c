@@ -41,7 +41,7 @@ static const struct verb_option options[] = {
 		.help = "use TLS, with this certificate (PEM); read again on SIGHUP, with its "
 			"key",
 		.complete = "@file", OPTION_TEXT(struct serve_options, certificate_file) },
-	{ 0, "tls-key", 0, "FILE", .help = "and this key", .complete = "@file",
+	{ 0, "tls-key", 0, "FILE", .help = "the key of the certificate (PEM)", .complete = "@file",
 		OPTION_TEXT(struct serve_options, key_file) },
 	{ 0, "until-exit", 0, "PID", .help = "end when this process ends",
 		OPTION_NUMBER(struct serve_options, until_exit, 1, INT32_MAX) },
@@ -61,16 +61,16 @@ static const struct verb_option options[] = {
 			"collector; URLs as of heapctl send --to (docs/fleet.md)",
 		OPTION_TEXT(struct serve_options, send_url) },
 	{ OPTION_SEND_TEXT, "password-file", 0, "FILE",
-		.help = "of --send: the first line of this file is the user's password",
+		.help = "with --send: the first line of this file is the user's password",
 		.complete = "@file" },
 	{ OPTION_DEBUGINFOD, "debuginfod", 0, "URL",
-		.help = "of --send: ask this server for debug files that are not here" },
+		.help = "with --send: ask this server for debug files that are not here" },
 	{ OPTION_IDENTITY, "service", 0, "NAME",
-		.help = "of --send: the service of all targets [what each one says]" },
-	{ OPTION_IDENTITY, "version", 0, "TEXT", .help = "of --send: its version" },
-	{ OPTION_IDENTITY, "host", 0, "NAME", .help = "of --send: the host [this one]" },
+		.help = "with --send: the service of all targets [what each one says]" },
+	{ OPTION_IDENTITY, "version", 0, "TEXT", .help = "with --send: its version" },
+	{ OPTION_IDENTITY, "host", 0, "NAME", .help = "with --send: the host [this one]" },
 	{ OPTION_IDENTITY, "label", 0, "NAME=VALUE",
-		.help = "of --send: a label to select by; may be repeated" },
+		.help = "with --send: a label to select by; may be repeated" },
 	{ 0, "watch-file", 0, "FILE",
 		.help = "capture profiles by the rules in this file (docs/watch-file.md), as "
 			"heapctl watch does; read again on SIGHUP",
@@ -196,8 +196,8 @@ const struct verb verb_serve = {
 		       "days; /api/v1/timeline lists the snapshots, /api/v1/snapshot renders one "
 		       "or compares two, /api/v1/trend shows what grew, also for targets that "
 		       "have ended.\n\n"
-		       "With --send, a process of its own sends the history to the database of a "
-		       "fleet, and goes on when the database was down; /api/v1/sending shows "
+		       "With --send, a separate process sends the history to the database of a "
+		       "fleet, and catches up after the database was down; /api/v1/sending shows "
 		       "its state.\n\n"
 		       "With --watch-file, it captures profiles of targets by rules; each "
 		       "section of the file is a heapctl watch: [NAME], or a pattern such as "

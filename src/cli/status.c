@@ -414,7 +414,7 @@ const struct verb verb_status = {
 		"switched it on, the sampling interval, the memory figures, the run in "
 		"progress, the cost of the last dump, and what its profiles are of in a fleet, "
 		"with the source of each value.\n\n"
-		"Of a process without an agent it shows what the kernel does: the program "
+		"For a process without an agent it shows what the kernel knows: the program "
 		"and the parts of its resident memory; and whether heapctl attach can load "
 		"an agent. Then the exit status is 1.",
 	.examples = "heapctl status redis-server\n"

@@ -45,7 +45,7 @@ struct trend_options {
 
 static const struct verb_option options[] = {
 	{ .name = "text",
-		.help = "a table for people [default]",
+		.help = "a table [default]",
 		.group = "output",
 		OPTION_CHOICE(struct trend_options, enum trend_output, output, TREND_OUTPUT_TEXT) },
 	{ .name = "json",

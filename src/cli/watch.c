@@ -34,7 +34,7 @@ static const struct verb_option options[] = {
 		.complete = "@command" },
 	{ OPTION_ONCE, "adopt", 0, "PREFIX",
 		.help = "also collect the dumps that jemalloc writes under this "
-			"prof_prefix, and remove those that are more than --keep-count",
+			"prof_prefix, and remove the oldest beyond --keep-count",
 		.complete = "@file" },
 	{ OPTION_SETTING, "keep", 'k', "FOLDER", .help = "where captures go [NAME.captures]",
 		.group = "what is kept (the oldest is deleted first, the newest never)",
@@ -92,7 +92,7 @@ const struct verb verb_watch = {
 	.description =
 		"Reads the target's memory figures once a second, from outside, and "
 		"captures a profile when a condition is met:\n\n"
-		"  rss>2GiB, rss>40%    resident memory, in bytes or of the machine's\n"
+		"  rss>2GiB, rss>40%    resident memory, in bytes or as a share of the machine's\n"
 		"  cgroup>85%           memory against the limit of its control group\n"
 		"  psi>10%              time lost waiting for memory: in the last 10 s, or in\n"
 		"                       any 2 s where the kernel reports it\n"
@@ -103,7 +103,7 @@ const struct verb verb_watch = {
 		"                       maximum is reset every hour\n"
 		"  every=15mins         at this interval\n"
 		"  signal               when heapctl watch gets SIGUSR1\n\n"
-		"`A and B` in one condition: both at once. A threshold applies again "
+		"`A and B` in one condition means both at once. A threshold applies again "
 		"after the value has fallen 5% below it. A capture that failed is "
 		"repeated after 10 s.\n\n"
 		"A target given by name is followed through restarts, as long as it "

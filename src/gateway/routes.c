@@ -34,7 +34,7 @@ static const struct parameter run_duration[] = {
 
 static const struct parameter run_id[] = {
 	{ "id", PARAMETER_NUMBER, .min = 0, .max = RUN_ID_MAX,
-		.help = "of a run; the newest finished one when left out" },
+		.help = "the run's id; by default the newest finished run" },
 	{ 0 },
 };
 
@@ -154,8 +154,8 @@ static const struct parameter metrics_parameters[] = {
 	}
 
 static const struct parameter profile_parameters[] = {
-	{ "id", PARAMETER_TEXT, .help = "of a run, or now (also when left out)" },
-	{ "base", PARAMETER_TEXT, .help = "of a run, or now: what is subtracted" },
+	{ "id", PARAMETER_TEXT, .help = "a run's id, or now (the default)" },
+	{ "base", PARAMETER_TEXT, .help = "what is subtracted: a run's id, or now" },
 	DRAWING,
 	{ "inverted", PARAMETER_CHOICE, .choices = yes_or_no, .help = "1: trees from the leaves" },
 	{ "cumulative", PARAMETER_CHOICE, .choices = yes_or_no,
@@ -215,9 +215,9 @@ static const struct parameter trend_parameters[] = {
 };
 
 static const struct parameter snapshot_parameters[] = {
-	{ "id", PARAMETER_NUMBER, .min = 1, .max = INT64_MAX, .help = "of a snapshot" },
+	{ "id", PARAMETER_NUMBER, .min = 1, .max = INT64_MAX, .help = "id of the snapshot" },
 	{ "base", PARAMETER_NUMBER, .min = 1, .max = INT64_MAX,
-		.help = "of the snapshot that is subtracted" },
+		.help = "id of the snapshot that is subtracted" },
 	{ "at_ms", PARAMETER_NUMBER, .min = 0, .max = INT64_MAX,
 		.help = "the last one not after that, in milliseconds since 1970; the newest when "
 			"left out" },
@@ -230,18 +230,18 @@ static const struct parameter snapshot_parameters[] = {
 
 static const struct parameter capture_parameters[] = {
 	{ "line", PARAMETER_NUMBER, .min = 1, .max = INT32_MAX, .is_required = true,
-		.help = "of the section in the watch file" },
+		.help = "line of the watch file at which the section begins" },
 	{ "number", PARAMETER_NUMBER, .min = 1, .max = INT64_MAX, .is_required = true,
-		.help = "of the capture" },
+		.help = "number of the capture" },
 	{ "base", PARAMETER_NUMBER, .min = 1, .max = INT64_MAX,
-		.help = "of the capture that is subtracted" },
+		.help = "number of the capture that is subtracted" },
 	DRAWING,
 	{ 0 },
 };
 
 static const struct parameter kernel_parameters[] = {
 	{ "part", PARAMETER_CHOICE, .choices = kernel_part_names, .is_required = true,
-		.help = "of what /proc says, by the names in a bundle" },
+		.help = "which file of /proc, by its name in a bundle" },
 	{ 0 },
 };
 
@@ -277,7 +277,7 @@ static const struct parameter agent_pause_parameters[] = {
 
 static const struct parameter path_run_id[] = {
 	{ "id", PARAMETER_NUMBER, .is_in_path = true, .min = 0, .max = RUN_ID_MAX,
-		.help = "of a run" },
+		.help = "id of the run" },
 	{ 0 },
 };
 
@@ -288,20 +288,20 @@ static const struct parameter reset_parameters[] = {
 };
 
 static const struct parameter mallctl_read_parameters[] = {
-	{ "name", PARAMETER_TEXT, .is_in_path = true, .help = "of the mallctl: opt.prof" },
+	{ "name", PARAMETER_TEXT, .is_in_path = true, .help = "name of the mallctl: opt.prof" },
 	{ "type", PARAMETER_CHOICE, .choices = mallctl_types, .help = "needed for unknown names" },
 	{ 0 },
 };
 
 static const struct parameter mallctl_write_parameters[] = {
-	{ "name", PARAMETER_TEXT, .is_in_path = true, .help = "of the mallctl: prof.active" },
+	{ "name", PARAMETER_TEXT, .is_in_path = true, .help = "name of the mallctl: prof.active" },
 	{ "value", PARAMETER_TEXT, .help = "to be written" },
 	{ "type", PARAMETER_CHOICE, .choices = mallctl_types, .help = "needed for unknown names" },
 	{ 0 },
 };
 
 static const struct parameter asset_parameters[] = {
-	{ "file", PARAMETER_TEXT, .is_in_path = true, .help = "of the page" },
+	{ "file", PARAMETER_TEXT, .is_in_path = true, .help = "file of the page" },
 	{ 0 },
 };
 
@@ -358,7 +358,7 @@ const struct route routes[] = {
 		.scope = ROUTE_TARGET,
 		.tag = "page",
 		.pattern = "/",
-		.summary = "the page for people",
+		.summary = "the web page",
 		.media_type = "text/html",
 		.is_open = true,
 		.statuses = root_statuses,
