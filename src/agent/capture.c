@@ -18,6 +18,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/loaded_module.h"
 #include "base/memory.h"
 
 #ifndef MFD_NOEXEC_SEAL
@@ -247,6 +248,8 @@ static int add_object(struct dl_phdr_info *info, size_t size, void *context)
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 
 	(void)size;
+	if (!loaded_module_has_headers(info))
+		return 0;
 	for (unsigned i = 0; path[0] == '/' && i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *const segment = &info->dlpi_phdr[i];
 		const uint64_t begin = info->dlpi_addr + segment->p_vaddr;

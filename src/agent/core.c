@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "agent/stacks.h"
+#include "base/loaded_module.h"
 #include "base/units.h"
 
 void core_init(struct core *core, const struct core_options *options)
@@ -85,11 +86,25 @@ static void prepare_stacks(struct core *core)
 	}
 }
 
+/* The loader is asked for symbols when sampling begins, and reads all modules. */
+static bool check_modules(struct error *err)
+{
+	char path[256];
+
+	if (loaded_modules_are_whole(path, sizeof path))
+		return true;
+	error_set(err, ERROR_STATE, "%s was cut while this process has it mapped",
+		path[0] == '\0' ? "the program's file" : path);
+	return error_hint(err, "whoever reads the rest ends the process: restart it");
+}
+
 static bool switch_sampling(
 	struct core *core, bool active, enum core_cause cause, bool *was_active, struct error *err)
 {
 	bool before = false;
 
+	if (active && !check_modules(err))
+		return false;
 	if (active)
 		prepare_stacks(core);
 	if (!core_observe(core, &before, err) ||

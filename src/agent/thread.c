@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/loaded_module.h"
 
 enum {
 	NOT_OURS = 0,	  /* what a cleared page says */
@@ -108,6 +109,8 @@ enum {
 static int add_thread_storage(struct dl_phdr_info *object, size_t size, void *total)
 {
 	(void)size;
+	if (!loaded_module_has_headers(object))
+		return 0;
 	for (unsigned i = 0; i < object->dlpi_phnum; i++) {
 		if (object->dlpi_phdr[i].p_type == PT_TLS)
 			*(size_t *)total +=
@@ -140,6 +143,8 @@ static int measure_own(struct dl_phdr_info *object, size_t size, void *context)
 	size_t bytes = 0;
 
 	(void)size;
+	if (!loaded_module_has_headers(object))
+		return 0;
 	for (unsigned i = 0; i < object->dlpi_phnum; i++) {
 		const ElfW(Phdr) *const segment = &object->dlpi_phdr[i];
 		const uintptr_t begin = object->dlpi_addr + segment->p_vaddr;

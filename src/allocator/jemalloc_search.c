@@ -11,6 +11,7 @@
 #include "allocator/malloc_owner.h"
 #include "base/elf_file.h"
 #include "base/error.h"
+#include "base/loaded_module.h"
 
 /* Builds name their functions with one of these in front of "mallctl". */
 static const char *const known_prefixes[] = { "", "je_", "_rjem_", "rjem_", "je", "jemalloc_" };
@@ -270,7 +271,7 @@ static int copy_object(struct dl_phdr_info *loaded, size_t size, void *context)
 	const size_t room = sizeof object->segments / sizeof object->segments[0];
 
 	(void)size;
-	if (object->seen++ < object->wanted)
+	if (!loaded_module_is_whole(loaded) || object->seen++ < object->wanted)
 		return 0;
 	object->found = true;
 	object->bias = loaded->dlpi_addr;

@@ -8,6 +8,7 @@
 #include <sys/auxv.h>
 
 #include "base/elf_file.h"
+#include "base/loaded_module.h"
 
 const ElfW(Dyn) * loaded_symbols_dynamic(const struct dl_phdr_info *info)
 {
@@ -27,9 +28,10 @@ uintptr_t loaded_symbols_address(const struct dl_phdr_info *info, ElfW(Addr) val
 
 bool loaded_symbols_read(const struct dl_phdr_info *info, struct loaded_symbols *symbols)
 {
-	const ElfW(Dyn) *dynamic = loaded_symbols_dynamic(info);
-
 	*symbols = (struct loaded_symbols){ .base = info->dlpi_addr };
+	if (!loaded_module_is_whole(info))
+		return false;
+	const ElfW(Dyn) *dynamic = loaded_symbols_dynamic(info);
 	for (; dynamic != NULL && dynamic->d_tag != DT_NULL; dynamic++) {
 		const uintptr_t address = loaded_symbols_address(info, dynamic->d_un.d_ptr);
 		if (dynamic->d_tag == DT_SYMTAB)
@@ -182,6 +184,8 @@ static int look_for_address(struct dl_phdr_info *info, size_t size, void *contex
 	bool is_inside = false;
 
 	(void)size;
+	if (!loaded_module_has_headers(info))
+		return 0;
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *const segment = &info->dlpi_phdr[i];
 		if (segment->p_type != PT_LOAD)

@@ -31,7 +31,7 @@ const ElfW(Dyn) * loaded_symbols_dynamic(const struct dl_phdr_info *info);
 /* An address out of that section. The C libraries differ in whether they added the base. */
 uintptr_t loaded_symbols_address(const struct dl_phdr_info *info, ElfW(Addr) value);
 
-/* False when the module has no symbols. */
+/* False when the module has no symbols, or its file was cut. */
 bool loaded_symbols_read(const struct dl_phdr_info *info, struct loaded_symbols *symbols);
 
 /* Whether loaded_symbols_get() can find any. */

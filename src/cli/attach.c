@@ -37,8 +37,8 @@ static const struct verb_option options[] = {
 		.help = "do not switch sampling on",
 		OPTION_SWITCH(struct attach_command, is_inactive) },
 	{ .name = "force",
-		.help = "also a program in a sandbox (seccomp) or with more rights than its user; "
-			"the sandbox may kill it for that",
+		.help = "also a program in a sandbox (seccomp), with more rights than its user, or "
+			"with a library that was cut; any of them may end it",
 		OPTION_SWITCH(struct attach_command, is_forced) },
 	{ .name = "json", .help = "print JSON", OPTION_SWITCH(struct attach_command, as_json) },
 	{ 0 },

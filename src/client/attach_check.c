@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/proc_maps.h"
 #include "base/xalloc.h"
 #include "client/process.h"
 #include "client/program.h"
@@ -113,6 +114,100 @@ static bool check_rights(const struct process *process, bool is_forced, struct e
 	return error_hint(err, "--force attaches nevertheless");
 }
 
+/* A file of which code is mapped: its readable mappings, by their place in the file. */
+struct mapped_file {
+	struct proc_map last, before_last;
+	bool has_code;
+};
+
+/*
+ * Whether a page of the mapping is the process' own, as after a write. True where that cannot be
+ * read. Bits of /proc/PID/pagemap: 63 the page is in memory, 62 swapped, 61 it is the file's.
+ */
+static bool has_own_page(pid_t pid, const struct proc_map *map)
+{
+	enum { PAGES_MAX = 512 };
+	const uint64_t page_size = (uint64_t)getpagesize();
+	uint64_t pages[PAGES_MAX];
+	char path[PATH_BYTES];
+
+	snprintf(path, sizeof path, "/proc/%d/pagemap", (int)pid);
+	CLEANUP(fd_cleanup) const int fd = open(path, O_RDONLY | O_CLOEXEC);
+	const size_t wanted = (map->limit - map->start) / page_size * sizeof *pages;
+	const ssize_t got = pread(fd, pages, wanted < sizeof pages ? wanted : sizeof pages,
+		(off_t)(map->start / page_size * sizeof *pages));
+	for (ssize_t i = 0; i < got / (ssize_t)sizeof *pages; i++) {
+		if (pages[i] >> 62 != 0 && (pages[i] >> 61 & 1) == 0)
+			return true;
+	}
+	return got <= 0;
+}
+
+/*
+ * What was done to the file in its place while it was mapped; NULL: nothing. Where it was cut, a
+ * page that the loader had written to is gone; where it was then written again, such a page is what
+ * the file says. The loader writes to what it makes read-only (RELRO), and nobody does after it.
+ */
+static const char *find_damage(const struct process *process, const struct mapped_file *file)
+{
+	const struct proc_map *const last = &file->last, *const relro = &file->before_last;
+	const uint64_t last_page =
+		last->file_offset + (last->limit - last->start) - (uint64_t)getpagesize();
+	char root[32], path[4200];
+	struct stat status;
+
+	if (!file->has_code || last->deleted)
+		return NULL;
+	snprintf(path, sizeof path, "%s%.*s", process_root(process, root), (int)last->path_size,
+		last->path);
+	if (stat(path, &status) != 0 || !S_ISREG(status.st_mode) || status.st_ino != last->inode)
+		return NULL;
+	if ((uint64_t)status.st_size <= last_page)
+		return "was cut";
+	const bool has_relro =
+		last->writable && !relro->writable && !relro->executable &&
+		relro->limit == last->start && relro->start < relro->limit &&
+		relro->file_offset + (relro->limit - relro->start) == last->file_offset;
+	return has_relro && !has_own_page(process->pid, relro) ? "was written again" : NULL;
+}
+
+/* The loader reads all modules when it loads the agent. */
+static bool check_files(const struct process *process, bool is_forced, struct error *err)
+{
+	CLEANUP(buffer_deinit) struct buffer maps = BUFFER_OR_EXIT;
+	struct mapped_file file = { 0 };
+	const char *damage = NULL;
+	struct proc_map map;
+
+	if (is_forced || !file_try_read(&maps, "/proc/%d/maps", (int)process->pid))
+		return true;
+	const char *at = maps.data;
+	while (proc_map_next(&at, maps.data + maps.size, &map)) {
+		if (map.inode == 0 || !map.readable)
+			continue;
+		if (map.inode != file.last.inode) {
+			damage = find_damage(process, &file);
+			if (damage != NULL)
+				break;
+			file = (struct mapped_file){ 0 };
+		}
+		file.has_code = file.has_code || map.executable;
+		if (map.file_offset >= file.last.file_offset) {
+			file.before_last = file.last;
+			file.last = map;
+		}
+	}
+	if (damage == NULL)
+		damage = find_damage(process, &file);
+	if (damage == NULL)
+		return true;
+	error_set(err, ERROR_STATE, "%s[%d]: %.*s %s while the process has it mapped",
+		process->name, (int)process->pid, (int)file.last.path_size, file.last.path, damage);
+	return error_hint(err,
+		"the loader reads it when it loads the agent, which then ends the process: restart "
+		"it; --force attaches nevertheless");
+}
+
 /* Whether its C library is one that the agent can use. */
 static bool check_libc(
 	const struct process *process, const struct process_modules *modules, struct error *err)
@@ -201,7 +296,8 @@ bool attach_check(const struct process *process, bool is_forced, struct error *e
 	return process_state_check(process, err) && may_trace(process, err) &&
 	       check_program(process, err) && wake_can_open_files(process, err) &&
 	       wake_can_make_thread(process, err) && check_threads(process, is_forced, err) &&
-	       check_rights(process, is_forced, err) && check_folder(process, err);
+	       check_rights(process, is_forced, err) && check_files(process, is_forced, err) &&
+	       check_folder(process, err);
 }
 
 enum attach_advice attach_advise(

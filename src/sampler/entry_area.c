@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/loaded_module.h"
+
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
@@ -71,6 +73,8 @@ static int count_in_module(struct dl_phdr_info *info, size_t size, void *context
 	struct patched_count *const patched = context;
 
 	(void)size;
+	if (!loaded_module_is_whole(info))
+		return 0;
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *const segment = &info->dlpi_phdr[i];
 		const uintptr_t begin = info->dlpi_addr + segment->p_vaddr;

@@ -79,10 +79,11 @@ static void read_segments(const struct dl_phdr_info *info, struct got_module *mo
 
 static bool read_module(const struct dl_phdr_info *info, struct got_module *module)
 {
-	const ElfW(Dyn) *dynamic = loaded_symbols_dynamic(info);
-
 	*module = (struct got_module){ .base = info->dlpi_addr, .begin = UINTPTR_MAX };
+	if (!loaded_symbols_read(info, &module->symbols))
+		return false;
 	read_segments(info, module);
+	const ElfW(Dyn) *dynamic = loaded_symbols_dynamic(info);
 	for (; dynamic != NULL && dynamic->d_tag != DT_NULL; dynamic++) {
 		const uintptr_t address = loaded_symbols_address(info, dynamic->d_un.d_ptr);
 		switch (dynamic->d_tag) {
@@ -109,7 +110,7 @@ static bool read_module(const struct dl_phdr_info *info, struct got_module *modu
 			break;
 		}
 	}
-	return loaded_symbols_read(info, &module->symbols);
+	return true;
 }
 
 /* Whether other modules can get `name` from this one. No hash table: assume the worst. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/file.h"
+#include "base/loaded_module.h"
 #include "unwind/modules.h"
 
 #include <dlfcn.h>
@@ -54,6 +55,8 @@ static int add_loaded(struct dl_phdr_info *info, size_t size, void *context)
 		list->adds = info->dlpi_adds;
 		list->subs = info->dlpi_subs;
 	}
+	if (!loaded_module_has_headers(info))
+		return 0;
 	for (unsigned i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *const segment = &info->dlpi_phdr[i];
 		const uint64_t begin = info->dlpi_addr + segment->p_vaddr;

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import time
 import unittest
@@ -73,6 +74,11 @@ class SamplerCase(Case):
 
     def status(self, pid):
         return ask(self.socket_of(pid), "/v1/status")[1]
+
+    def build(self, name, source, *options):
+        path = os.path.join(self.folder, name)
+        subprocess.run([need("cc"), "-g", "-O1", "-w", "-x", "c", "-", "-o", path, *options], input=source, text=True, check=True)
+        return path
 
 
 class KnownHeaps(SamplerCase):
@@ -569,11 +575,6 @@ int main(int argc, char **argv)
 
 
 class Plugins(SamplerCase):
-    def build(self, name, source, *options):
-        path = os.path.join(self.folder, name)
-        subprocess.run([need("cc"), "-g", "-O1", "-w", "-x", "c", "-", "-o", path, *options], input=source, text=True, check=True)
-        return path
-
     def check_plugins(self, allocator, mode, *words):
         shared = ["-shared", "-fPIC", "-Wl,-z,lazy"]
         os.mkdir(os.path.join(self.folder, "private"))
@@ -619,6 +620,99 @@ class Plugins(SamplerCase):
 
     def test_a_plugin_with_a_malloc_of_its_own_beside_jemalloc(self):
         self.check_plugins("jemalloc", "RTLD_LAZY", "own")
+
+
+OPENED = """
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++)
+		if (dlopen(argv[i], RTLD_LAZY) == NULL)
+			return 1;
+	puts("ready");
+	fflush(stdout);
+	for (char letter; read(0, &letter, 1) == 1;)
+		puts(malloc(100000) != NULL ? "allocated" : "no memory"), fflush(stdout);
+	return 0;
+}
+"""
+
+
+class CutFiles(SamplerCase):
+    """Where a file ends before its mapping does, whoever touches the rest gets SIGBUS. That must not be the agent."""
+
+    def check_cut(self, use, env=None, begin=None):
+        program = self.build("opens", OPENED, "-ldl")
+        for size in (0, 4096):
+            with self.subTest(size=size):
+                library = self.build(f"libcut{size}.so", "#include <stdlib.h>\nvoid *take(void) { return malloc(1); }", "-shared", "-fPIC")
+                process = self.start(program, library, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                self.go_on(process, "ready")
+                if env is not None:
+                    self.wait_for_agent(process.pid)
+                if begin is not None:
+                    begin(process)
+                os.truncate(library, size)
+                use(process, f"{library} was cut while ")
+                self.answer(process)
+                self.go_on(process, "allocated")
+                # The loader itself reads the file when the program ends in another way.
+                process.terminate()
+                self.assertEqual(process.wait(PATIENCE_SECONDS), -signal.SIGTERM)
+
+    def ask_all(self, process):
+        for verb in ("status", "account", "doctor"):
+            self.heapctl(verb, process.pid, code=None)
+        self.heapctl("dump", process.pid, "-o", os.path.join(self.folder, "cut.heap"))
+
+    def test_before_sampling_begins(self):
+        def use(process, reason):
+            self.assertIn(reason, self.heapctl("activate", process.pid, code=1)[1])
+            self.heapctl("account", process.pid)
+        self.check_cut(use, {"LD_PRELOAD": AGENT})
+
+    def test_while_sampling_is_on(self):
+        def use(process, reason):
+            self.ask_all(process)
+            self.heapctl("deactivate", process.pid)
+            self.assertIn(reason, self.heapctl("activate", process.pid, code=1)[1])
+        self.check_cut(use, self.sampled())
+
+    def test_before_an_attach(self):
+        def use(process, reason):
+            self.assertIn(reason, self.heapctl("attach", process.pid, code=1)[1])
+            self.assertIn(reason, " ".join(self.heapctl("doctor", process.pid, code=None)[0].split()))
+            self.heapctl("attach", process.pid, "--force", "--inactive")
+            self.assertIn(reason, self.heapctl("activate", process.pid, code=1)[1])
+            self.heapctl("detach", process.pid)
+        self.check_cut(use)
+
+    def test_a_file_that_was_written_again(self):
+        """As cp does it over a library that is in use: what the loader had written there is gone."""
+        program = self.build("opens", OPENED, "-ldl")
+        for option, is_damaged in (("-Wl,-z,relro", True), ("-Wl,-z,norelro", False)):
+            with self.subTest(option=option):
+                library = self.build(f"libagain{is_damaged}.so", "#include <stdlib.h>\nvoid *take(void) { return malloc(1); }", "-shared", "-fPIC", option)
+                content = pathlib.Path(library).read_bytes()
+                process = self.start(program, library, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                self.go_on(process, "ready")
+                self.assertNotIn("was written again", self.heapctl("doctor", process.pid, code=None)[0])
+                if is_damaged:
+                    pathlib.Path(library).write_bytes(content)
+                    self.assertIn(f"{library} was written again while ", self.heapctl("attach", process.pid, code=1)[1])
+                else:
+                    self.heapctl("attach", process.pid)
+                self.answer(process)
+                self.go_on(process, "allocated")
+
+    def test_while_attached(self):
+        def use(process, _):
+            self.ask_all(process)
+            self.heapctl("detach", process.pid)
+        self.check_cut(use, begin=lambda process: self.heapctl("attach", process.pid))
 
 
 class Programs(SamplerCase):
