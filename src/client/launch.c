@@ -162,6 +162,20 @@ static bool is_shell(const char *path)
 	return false;
 }
 
+/* Programs that change something about their process and become another program. */
+static bool is_wrapper(const char *path)
+{
+	static const char *const wrappers[] = { "chroot", "chrt", "ionice", "nice", "nohup",
+		"numactl", "prlimit", "runuser", "setarch", "setpriv", "setsid", "stdbuf",
+		"systemd-run", "taskset", "timeout", "unshare" };
+
+	for (size_t i = 0; i < sizeof wrappers / sizeof wrappers[0]; i++) {
+		if (strcmp(path_base_name(path), wrappers[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* A script's interpreter is the program, unless it is a shell; it may be a script itself. */
 static bool follow_script(struct launch_plan *plan, const char *command, struct error *err)
 {
@@ -257,9 +271,16 @@ static bool find_program(
 	/* What is started is what the loader must accept; then --exe says where to look. */
 	if (plan->program.is_privileged)
 		return true;
-	if (request->exes == NULL)
-		return plan->program.kind != PROGRAM_SCRIPT ||
-		       follow_script(plan, request->command, err);
+	if (request->exes == NULL && plan->program.kind == PROGRAM_SCRIPT)
+		return follow_script(plan, request->command, err);
+	if (request->exes == NULL) {
+		if (is_shell(request->command) || is_wrapper(request->command))
+			add_note(plan,
+				"what %s starts gets no agent (name it: heapctl run --exe NAME -- "
+				"%s ...)",
+				request->command, request->command);
+		return true;
+	}
 
 	struct program named;
 	struct error ignored;

@@ -168,6 +168,31 @@ static void follows_an_interpreter_that_is_a_script(void **state)
 	assert_contains(err.message, "is a script for /bin/sh");
 }
 
+static void notes_that_what_a_shell_or_a_wrapper_starts_has_no_agent(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *command, *exes;
+		bool is_noted;
+	} cases[] = { { "/bin/sh", NULL, true }, { "nice", NULL, true }, { "nice", "cat", false },
+		{ "cat", NULL, false } };
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		const struct launch_request request = {
+			.command = cases[i].command, .exes = cases[i].exes, .agent_library = "/x.so"
+		};
+		struct launch_plan plan;
+		struct error err = { 0 };
+		bool is_noted = false;
+
+		assert_true(launch_plan_make(&request, &plan, &err));
+		for (size_t k = 0; k < plan.note_count; k++)
+			is_noted = is_noted || strstr(plan.notes[k], "gets no agent") != NULL;
+		assert_int_equal(is_noted, cases[i].is_noted);
+		launch_plan_deinit(&plan);
+	}
+}
+
 static void refuses_scripts_without_a_usable_interpreter(void **state)
 {
 	(void)state;
@@ -271,6 +296,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(reads_the_first_line_of_scripts),
 	cmocka_unit_test(refuses_shell_scripts_without_a_program),
 	cmocka_unit_test(follows_an_interpreter_that_is_a_script),
+	cmocka_unit_test(notes_that_what_a_shell_or_a_wrapper_starts_has_no_agent),
 	cmocka_unit_test(refuses_scripts_without_a_usable_interpreter),
 	cmocka_unit_test(refuses_what_is_no_program),
 	cmocka_unit_test(refuses_a_program_of_another_machine),
