@@ -410,7 +410,7 @@ static enum MHD_Result take_body(struct exchange *exchange, const char *data, si
 
 /* Parts of a request's head that two parsers may read differently (request smuggling). */
 struct head {
-	bool has_odd_field; /* a name that is no token, a bare CR or NUL */
+	bool has_odd_field; /* a name that is no token, a bare CR or NUL, a second line */
 	bool has_repeated_field;
 	unsigned seen;	   /* of `single`, one bit each */
 	unsigned framings; /* that say where the body ends */
@@ -443,13 +443,23 @@ static bool is_field_value(const char *value, size_t size)
 	return true;
 }
 
+/*
+ * To the library, "Content-Length:\r\n 5" is a field "Content-Length5" without a value: it copies
+ * the name out of the request, where the value follows it, and appends the next line to that.
+ */
+static bool is_continued(const char *name, const char *value)
+{
+	return (uintptr_t)value < (uintptr_t)name;
+}
+
 static enum MHD_Result check_field(void *context, enum MHD_ValueKind kind, const char *name,
 	size_t name_size, const char *value, size_t value_size)
 {
 	struct head *const head = context;
 
 	(void)kind;
-	if (!is_token(name, name_size) || (value != NULL && !is_field_value(value, value_size)))
+	if (!is_token(name, name_size) || (value != NULL && (!is_field_value(value, value_size) ||
+								    is_continued(name, value))))
 		head->has_odd_field = true;
 	if (value == NULL)
 		return MHD_YES;
@@ -478,7 +488,7 @@ static bool misses_host(const struct head *head, const char *version)
 
 static void explain_head(const struct head *head, const char *version, struct error *err)
 {
-	if (misses_host(head, version)) {
+	if (misses_host(head, version) && !head->has_odd_field) {
 		error_set(err, ERROR_USAGE, "the request has no Host");
 		error_hint(err, "every request of HTTP/1.1 needs one: send Host: localhost");
 		return;
@@ -486,7 +496,8 @@ static void explain_head(const struct head *head, const char *version, struct er
 	error_set(err, ERROR_USAGE, "ambiguous request headers");
 	error_hint(err,
 		"send Host, Origin, Referer and Authorization once at most, one Content-Length or "
-		"Transfer-Encoding: chunked, no blank before a ':', no bare CR and no NUL");
+		"Transfer-Encoding: chunked, each field in one line, no blank before a ':', no "
+		"bare CR and no NUL");
 }
 
 /* Refuses some requests before their body is read. */

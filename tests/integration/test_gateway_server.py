@@ -765,7 +765,8 @@ class Trouble(GatewayCase):
         hidden = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
         keeping = b"POST /memory-profiler/stop HTTP/1.1\r\nHost: localhost\r\n"
         for field in (b"Content-Length : 50", b"Content-Length\t: 50", b"X: a\rContent-Length: 50", b"X: a\r\r", b"Content-Length: 5\0 0",
-                      b"Content-Length\0: 50", b"X: a\r\n Content-Length: 50", b"Transfer-Encoding : chunked", b"X y: 1"):
+                      b"Content-Length\0: 50", b"X: a\r\n Content-Length: 50", b"Transfer-Encoding : chunked", b"X y: 1",
+                      b"Content-Length:\r\n 50", b"Content-Length: 5\r\n\t0", b"Transfer-Encoding:\r\n chunked", b"X: a\r\n b"):
             answer = self.raw(keeping + field + b"\r\n\r\n" + hidden * 2)
             self.assertNotIn(b" 200 ", answer, field)
             self.assertLessEqual(answer.count(b"HTTP/1.1 "), 1, field)
