@@ -659,6 +659,14 @@ bool target_parse_url(const char *url, struct target *target, struct error *err)
 	return true;
 }
 
+static const char socket_scheme[] = "unix:";
+
+bool socket_address_detect(const char *text)
+{
+	return strncmp(text, socket_scheme, strlen(socket_scheme)) == 0 &&
+	       strchr(text, '/') != NULL;
+}
+
 bool target_resolve(const char *text, struct target *target, struct error *err)
 {
 	return target_resolve_of(text, USER_ANY, target, err);
@@ -675,9 +683,8 @@ bool target_resolve_of(const char *text, uid_t owner, struct target *target, str
 		return false;
 	if (pid != 0)
 		return resolve_pid(pid, target, err);
-	/* As listeners print their address. */
-	if (strncmp(text, "unix:", 5) == 0 && strchr(text, '/') != NULL)
-		return target_of_socket(text + 5, target, err);
+	if (socket_address_detect(text))
+		return target_of_socket(text + strlen(socket_scheme), target, err);
 	if (strchr(text, '/') != NULL)
 		return target_of_socket(text, target, err);
 	/* A process may call itself NAME@USER as well; it does not become that user's by it. */

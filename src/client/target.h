@@ -73,6 +73,9 @@ MUST_CHECK bool target_check_sleeper(const struct process *process, struct error
 /* An agent on demand that is asleep: target_connect wakes it. */
 void target_of_sleeper(const struct process *process, struct target *target);
 
+/* Whether it is "unix:PATH", as listeners print their address. */
+bool socket_address_detect(const char *text);
+
 /* The agent behind a socket. */
 MUST_CHECK bool target_of_socket(const char *path, struct target *target, struct error *err);
 

@@ -199,7 +199,9 @@ static enum source_kind kind_of(const char *operand, const struct source_options
 			return SOURCE_FOLDER;
 		return S_ISSOCK(status.st_mode) ? SOURCE_TARGET : SOURCE_FILE;
 	}
-	if (options->needs_agent && (gateway_url_detect(operand) || strchr(operand, '/') != NULL))
+	if (socket_address_detect(operand) ||
+		(options->needs_agent &&
+			(gateway_url_detect(operand) || strchr(operand, '/') != NULL)))
 		return SOURCE_TARGET;
 	if (server_url_detect(operand))
 		return SOURCE_URL;

@@ -179,6 +179,7 @@ class Looking(ControlCase):
         for path in (self.socket_of(self.pid), "unix:" + self.socket_of(self.pid)):
             out, _ = self.heapctl("status", path)
             self.assertTrue(out.startswith(f"redis-server[{self.pid}]\n"), out)
+            self.heapctl("report", "--raw", "-o", self.path("of_socket"), path)
 
     @unittest.skipIf(os.environ.get("HEAPCTL_SANITIZE", "none") != "none", "the sanitizers need /proc themselves")
     def test_a_socket_without_proc(self):
