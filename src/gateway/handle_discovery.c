@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/json_writer.h"
+#include "base/user_name.h"
 #include "base/xalloc.h"
 #include "client/process.h"
 #include "gateway/handlers.h"
@@ -62,7 +63,7 @@ static void read_identity(const struct backend *backend, struct snapshot_identit
  */
 static bool is_free_label(const char *name)
 {
-	static const char *const ours[] = { "name", "pid", "service_name", "version", "job",
+	static const char *const ours[] = { "name", "pid", "user", "service_name", "version", "job",
 		"instance" };
 
 	if (strncmp(name, "__", 2) == 0)
@@ -72,6 +73,17 @@ static bool is_free_label(const char *name)
 			return false;
 	}
 	return true;
+}
+
+/* Any user's process can call itself any service; whose it is it cannot choose. */
+static void put_user(struct json_writer *json, const struct backend *backend)
+{
+	char user[USER_NAME_BYTES];
+
+	if (backend->owner == USER_ANY)
+		return;
+	user_name_format(backend->owner, user);
+	json_member_string(json, "user", user);
 }
 
 static void put_identity(struct json_writer *json, const struct backend *backend,
@@ -129,6 +141,7 @@ static void put_target(struct json_writer *json, const struct backend *backend)
 	json_member_string(json, "name", backend->name);
 	if (backend->pid != 0)
 		json_member_string(json, "pid", pid);
+	put_user(json, backend);
 	read_identity(backend, &identity);
 	put_identity(json, backend, &identity);
 }
@@ -141,6 +154,7 @@ static void put_name(struct json_writer *json, const struct backend *first)
 	put_path(json, first->name, false);
 	json_member_string(json, "__param_merge", "1");
 	json_member_string(json, "name", first->name);
+	put_user(json, first);
 	read_identity(first, &identity);
 	json_member_string(
 		json, "service_name", identity.service[0] == '\0' ? first->name : identity.service);

@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import pwd
 import re
 import subprocess
 import time
@@ -16,7 +17,8 @@ from gateway import GatewayCase
 from processes import free_port, need, wait_until
 
 # The last ones are for scrapers and of the gateway: a process may not choose them.
-LABELS = "service=cache,version=7.2,zone=b,__address__=192.0.2.1:1,__scheme__=https,job=x,pid=1"
+LABELS = "service=cache,version=7.2,zone=b,__address__=192.0.2.1:1,__scheme__=https,job=x,pid=1,user=nobody"
+USER = pwd.getpwuid(os.getuid()).pw_name
 CONTRIB = pathlib.Path(__file__).resolve().parents[2] / "contrib"
 
 
@@ -130,7 +132,7 @@ scrape_configs:
         found = wait_until(lambda: query('heapctl_up{job="discovered"} == 1'), "the target that was discovered")
         self.assertEqual(found[0]["metric"], {
             "__name__": "heapctl_up", "job": "discovered", "instance": f"127.0.0.1:{self.port}", "name": "redis-server",
-            "pid": str(self.process.pid), "service_name": "cache", "version": "7.2", "zone": "b", "allocator": "jemalloc"})
+            "pid": str(self.process.pid), "user": USER, "service_name": "cache", "version": "7.2", "zone": "b", "allocator": "jemalloc"})
         empty = []
 
         def have_data():
@@ -158,7 +160,7 @@ scrape_configs:
         self.assertEqual(group["targets"], [f"127.0.0.1:{self.port}"])
         self.assertEqual(group["labels"], {
             "__metrics_path__": f"/targets/{self.process.pid}/metrics", "__profile_path_prefix__": f"/targets/{self.process.pid}",
-            "name": "redis-server", "pid": str(self.process.pid), "service_name": "cache", "version": "7.2", "zone": "b"})
+            "name": "redis-server", "pid": str(self.process.pid), "user": USER, "service_name": "cache", "version": "7.2", "zone": "b"})
         self.expect(self.get(group["labels"]["__metrics_path__"]), 200)
         for address in ("db7.example:7070", "[2001:db8::7]:7070", "db7"):
             self.assertEqual(self.expect(self.get(f"/discovery?address={address}"), 200).json[0]["targets"], [address])
@@ -168,7 +170,7 @@ scrape_configs:
     def test_discovery_by_name_is_for_sums(self):
         group, = self.expect(self.get("/discovery?merge=1"), 200).json
         self.assertEqual(group["labels"], {"__profile_path_prefix__": "/targets/redis-server", "__param_merge": "1", "name": "redis-server",
-                                           "service_name": "cache"})
+                                           "user": USER, "service_name": "cache"})
         self.expect(self.get(f"/targets/{self.process.pid}/debug/pprof/heap?merge=1"), 200)
 
 
