@@ -5,17 +5,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "analysis/allocator_frames.h"
 #include "analysis/filter.h"
 #include "base/file.h"
-#include "base/hash_index.h"
 #include "base/units.h"
 #include "source/symbolize.h"
 #include "base/xalloc.h"
 #include "cli/verb.h"
 #include "cli/input_guard.h"
+#include "cli/symbol_warnings.h"
 #include "source/source.h"
 
 void report_session_add(struct report_session *session, struct profile *profile)
@@ -218,179 +216,6 @@ static void open_symbolizer(struct report_session *session)
 	session->symbolizer = symbolizer_new(&symbols);
 }
 
-static const char *source_name(enum symbol_source source)
-{
-	switch (source) {
-	case SYMBOL_SOURCE_NONE:
-		return "nothing";
-	case SYMBOL_SOURCE_DYNAMIC:
-		return "exported names";
-	case SYMBOL_SOURCE_TABLE:
-		return "symbol table";
-	case SYMBOL_SOURCE_DWARF:
-		return "DWARF";
-	}
-	return "";
-}
-
-static void report_module(const struct symbol_module_report *report, bool debug)
-{
-	const char *const path = report->path[0] == '\0' ? "anonymous memory" : report->path;
-
-	if (debug)
-		verb_warn("%s: %s from %s%s%s; %zu of %zu addresses named%s", path,
-			source_name(report->source), report->file[0] == '\0' ? "-" : report->file,
-			report->debug_file[0] == '\0' ? "" : " and ", report->debug_file,
-			report->named_count, report->address_count,
-			report->from_cache ? ", from the cache" : "");
-	const bool are_all_named = report->named_count == report->address_count;
-	if (report->problem[0] == '\0' || (!debug && are_all_named && !report->is_damaged))
-		return;
-	if (are_all_named && report->is_damaged) {
-		const size_t size = strlen(path);
-		const bool names_path = strncmp(report->problem, path, size) == 0 &&
-					strncmp(report->problem + size, ": ", 2) == 0;
-		verb_warn("%s: files, lines and inlined functions are missing: %s (%s)", path,
-			report->problem + (names_path ? size + 2 : 0), report->hint);
-		return;
-	}
-	verb_warn("%s: %zu of %zu addresses have no name: %s%s%s%s", path,
-		report->address_count - report->named_count, report->address_count, report->problem,
-		report->hint[0] == '\0' ? "" : " (", report->hint,
-		report->hint[0] == '\0' ? "" : ")");
-}
-
-static bool has_same_report(const void *reports, uint32_t position, const void *key)
-{
-	const struct symbol_module_report *const left =
-		(const struct symbol_module_report *)reports + position;
-	const struct symbol_module_report *const right = key;
-
-	return strcmp(left->path, right->path) == 0 && strcmp(left->problem, right->problem) == 0 &&
-	       strcmp(left->hint, right->hint) == 0;
-}
-
-/* Addresses that need a mapping to get a name. */
-static size_t count_unnamed(const struct profile *profile)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < profile->location_count; i++)
-		count += profile->locations[i].mapping == PROFILE_NONE &&
-			 profile->locations[i].frame_count == 0;
-	return count;
-}
-
-/*
- * Distinguishes memory without a file from a profile that was cut off before its mappings. Returns
- * the number of addresses of such profiles.
- */
-static size_t warn_of_missing_mappings(const struct report_session *session)
-{
-	size_t sum = 0;
-
-	for (size_t i = 0; i < session->profile_count; i++) {
-		const struct profile *const profile = session->profiles[i];
-		const size_t count = count_unnamed(profile);
-		if (profile->has_mappings || profile->mapping_count != 0 || count == 0)
-			continue;
-		/* Go's texts have the names in comments. */
-		const bool may_be_go = profile->weighting != PROFILE_EXPONENTIAL;
-		verb_warn("%s: no address has a name: it has no list of mappings "
-			  "(MAPPED_LIBRARIES), so it was cut off%s (get the whole file, or %s)",
-			profile->name, may_be_go ? ", or is a text of Go's" : "",
-			may_be_go ? "from Go one without debug=1"
-				  : "give the program in front of it");
-		sum += count;
-	}
-	return sum;
-}
-
-/* Addresses above the last mapping; 0 where there is no list of mappings. */
-static size_t count_above_mappings(const struct profile *profile)
-{
-	uint64_t limit = 0;
-	size_t count = 0;
-
-	for (size_t i = 0; i < profile->mapping_count; i++)
-		if (profile->mappings[i].limit > limit)
-			limit = profile->mappings[i].limit;
-	for (size_t i = 0; limit != 0 && i < profile->location_count; i++)
-		if (profile->locations[i].mapping == PROFILE_NONE &&
-			profile->locations[i].frame_count == 0 &&
-			profile->locations[i].address >= limit)
-			count++;
-	return count;
-}
-
-/* The stack lies above all code: an address behind the list's end shows that the end is missing. */
-static size_t warn_of_cut_mappings(const struct report_session *session)
-{
-	size_t sum = 0;
-
-	for (size_t i = 0; i < session->profile_count; i++) {
-		const struct profile *const profile = session->profiles[i];
-		const size_t count = count_above_mappings(profile);
-		if (count == 0)
-			continue;
-		verb_warn("%s: %zu of %zu addresses have no name: they are above the last of its "
-			  "mappings, so it was cut off (get the whole file)",
-			profile->name, count, profile->location_count);
-		sum += count;
-	}
-	return sum;
-}
-
-/* Reports that say the same become one. Returns how many there are then. */
-static size_t sum_reports(
-	const struct symbol_module_report *reports, size_t count, struct symbol_module_report *sums)
-{
-	CLEANUP(hash_index_deinit) struct hash_index index = { 0 };
-	uint32_t sum_count = 0;
-
-	hash_index_init(&index);
-	for (size_t i = 0; i < count; i++) {
-		const struct symbol_module_report *const report = &reports[i];
-		const uint64_t hash = hash_combine(hash_bytes(report->path, strlen(report->path)),
-			hash_bytes(report->problem, strlen(report->problem)));
-		const uint32_t same =
-			hash_index_add(&index, hash, has_same_report, sums, report, sum_count);
-		if (same == HASH_INDEX_NONE) {
-			sums[sum_count++] = *report;
-			continue;
-		}
-		sums[same].address_count += report->address_count;
-		sums[same].named_count += report->named_count;
-	}
-	return sum_count;
-}
-
-/*
- * If only one of two profiles has build-ids, a module has two reports; what both say is printed
- * once.
- */
-static void report_modules(const struct report_session *session,
-	const struct symbol_module_report *reports, size_t count)
-{
-	bool has_pathless = false;
-	for (size_t i = 0; i < count; i++)
-		has_pathless |= reports[i].path[0] == '\0';
-	const size_t cut_count = (has_pathless ? warn_of_missing_mappings(session) : 0) +
-				 warn_of_cut_mappings(session);
-	CLEANUP(free_cleanup) struct symbol_module_report *sums = xcalloc(count, sizeof *sums);
-	const size_t sum_count = sum_reports(reports, count, sums);
-	for (size_t i = 0; i < sum_count; i++) {
-		const char *const path = sums[i].path;
-		/* Those that were just said need no advice about code made at run time. */
-		if (path[0] == '\0' && sums[i].address_count <= cut_count)
-			continue;
-		/* The allocator's own frames are not shown, so their names are not needed. */
-		if (session->options->keep_allocator_frames ||
-			!allocator_frame_has_module(PROFILE_HEAP, path))
-			report_module(&sums[i], false);
-	}
-}
-
 /* A profile that does not say where its files were mapped: the program's own addresses serve. */
 static bool place_program(struct report_session *session, struct error *err)
 {
@@ -446,7 +271,6 @@ bool report_session_add_symbols(struct report_session *session, struct error *er
 		.lib_prefixes = session->options->lib_prefixes,
 		.pids = pids,
 	};
-	size_t count = 0;
 
 	if (session->program != NULL && !place_program(session, err))
 		return false;
@@ -459,14 +283,13 @@ bool report_session_add_symbols(struct report_session *session, struct error *er
 	input_guard_end();
 	if (!is_done)
 		return false;
-	const struct symbol_module_report *const reports =
-		symbolizer_reports(session->symbolizer, &count);
-	if (session->options->debug) {
-		for (size_t i = 0; i < count; i++)
-			report_module(&reports[i], true);
-	} else {
-		report_modules(session, reports, count);
-	}
+	symbol_warnings_print(&(struct symbol_warnings){
+		.symbolizer = session->symbolizer,
+		.profiles = session->profiles,
+		.profile_count = session->profile_count,
+		.keeps_allocator_frames = session->options->keep_allocator_frames,
+		.names_sources = session->options->debug,
+	});
 	return true;
 }
 
