@@ -1,38 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * heapctl run: starts a program so that it can be profiled, a gateway for it (--listen), and saves
- * what is alive at its end (--record), for which heapctl stays its parent.
+ * what is alive at its end (--record).
  *
  * The gateway is no child of the program, which may count its own, and ends with it.
- *
- * jemalloc writes the profile of an orderly exit itself (prof_final), into a private folder. A
- * program that a signal kills never gets there; so before the parent passes such a signal on, it
- * requests a profile of the agent, which is used when there is no better one.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "base/xalloc.h"
 #include "cli/control.h"
 #include "cli/option.h"
 #include "cli/program_files.h"
+#include "cli/run_recording.h"
 #include "cli/sample_interval.h"
 #include "cli/verb.h"
-#include "client/agent_client.h"
 #include "client/doctor.h"
 #include "client/launch.h"
 #include "gateway/listener.h"
-#include "render/quantity.h"
 
 enum {
 	OPTION_CONF = 1,
@@ -83,8 +74,6 @@ static const struct verb_option options[] = {
 			"has" },
 	{ 0 },
 };
-
-enum { EXIT_OF_SIGNAL = 128, EXIT_NOT_STARTED = 127 };
 
 /*
  * Binds the gateway's address before the program runs, so that an error is reported in time.
@@ -164,242 +153,41 @@ static bool run_gateway_start(int fd, pid_t pid, struct error *err)
 	return status == 0 || error_set(err, ERROR_SYSTEM, "the gateway could not be started");
 }
 
-struct recording {
-	struct output output;
-	char folder[4096];     /* private; "" for none */
-	char prefix[4200];     /* for prof_prefix */
-	char process_name[64]; /* of the program, as far as it is known; "" */
+struct recorded_command {
+	char **command;
+	int listen_fd; /* of a gateway for it; -1 for none */
 };
 
-/* Opens the output and makes the private folder. */
-static bool recording_open(const char *path, struct recording *recording, struct error *err)
+/* In the child process. */
+static void start_program(const void *context)
 {
-	const char *const base = getenv("TMPDIR");
-
-	if (!output_open(path, "", "", &recording->output, err))
-		return error_prefix(err, "--record");
-	/* The path becomes a value in MALLOC_CONF, where a comma would end it. */
-	const bool is_usable = base != NULL && *base == '/' && strchr(base, ',') == NULL;
-	snprintf(recording->folder, sizeof recording->folder, "%s/heapctl-record.XXXXXX",
-		is_usable ? base : "/tmp");
-	if (mkdtemp(recording->folder) == NULL) {
-		error_system(err, errno, "making the folder %s", recording->folder);
-		recording->folder[0] = '\0';
-		return error_hint(err, "let TMPDIR name a folder that can be written");
-	}
-	snprintf(recording->prefix, sizeof recording->prefix, "%s/exit", recording->folder);
-	return true;
-}
-
-/* Calls `visit` with the path of each file of the private folder. */
-static void for_each_file(const struct recording *recording,
-	void (*visit)(const char *path, void *context), void *context)
-{
-	DIR *const folder = opendir(recording->folder);
-
-	if (folder == NULL)
-		return;
-	for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
-		char path[4608];
-		snprintf(path, sizeof path, "%s/%s", recording->folder, entry->d_name);
-		if (entry->d_name[0] != '.')
-			visit(path, context);
-	}
-	closedir(folder);
-}
-
-static void remove_file(const char *path, void *context)
-{
-	(void)context;
-	unlink(path);
-}
-
-/* Removes the folder and what was not committed. */
-static void recording_cleanup(struct recording *recording)
-{
-	output_discard(&recording->output);
-	if (recording->folder[0] == '\0')
-		return;
-	for_each_file(recording, remove_file, NULL);
-	rmdir(recording->folder);
-	recording->folder[0] = '\0';
-}
-
-/*
- * The signals that are passed on: all that one process sends to another, but those of job control.
- */
-static void passed_signals(sigset_t *set)
-{
-	static const int numbers[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM,
-		SIGWINCH, SIGCONT, SIGCHLD };
-
-	sigemptyset(set);
-	for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-		sigaddset(set, numbers[i]);
-}
-
-static bool ends_programs(int number)
-{
-	return number == SIGINT || number == SIGTERM || number == SIGQUIT || number == SIGHUP;
-}
-
-/* A profile of the running program. Silent: the one of its exit is expected. */
-static void take_profile(struct recording *recording, pid_t pid)
-{
-	CLEANUP(http_answer_deinit) struct http_answer answer = { 0 };
-	CLEANUP(fd_cleanup) int fd = -1;
-	struct target target;
-	struct error err;
-	char path[4300];
-
-	if (!target_of_process(pid, &target, &err))
-		return;
-	snprintf(
-		recording->process_name, sizeof recording->process_name, "%s", target.process.name);
-	snprintf(path, sizeof path, "%s/signal", recording->folder);
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0 || !agent_fetch_profile(&target, "/v1/profile", fd, path, &answer, &err))
-		unlink(path);
-}
-
-static void pass_on(struct recording *recording, pid_t pid, const siginfo_t *signal_info)
-{
-	const int number = signal_info->si_signo;
-
-	if (ends_programs(number))
-		take_profile(recording, pid);
-	/* What the terminal sends, it sends to the program as well. */
-	if (signal_info->si_code != SI_KERNEL)
-		kill(pid, number);
-}
-
-/*
- * The name of a program that has ended, where it still is what the command was: a link's own name,
- * not that of its file. The kernel keeps 15 bytes of it.
- */
-static void find_name(struct recording *recording, pid_t pid, const char *command)
-{
-	const char *const program = path_base_name(command);
-	CLEANUP(buffer_deinit) struct buffer comm = BUFFER_OR_EXIT;
-
-	if (recording->process_name[0] == '\0' && file_try_read(&comm, "/proc/%d/comm", (int)pid) &&
-		comm.size > 1 && strncmp(program, comm.data, comm.size - 1) == 0)
-		snprintf(recording->process_name, sizeof recording->process_name, "%s", program);
-}
-
-/* Until the program has ended; its wait status. */
-static int wait_for_end(struct recording *recording, pid_t pid, const char *command)
-{
-	sigset_t set;
-	siginfo_t signal_info;
-	int status = 0;
-
-	passed_signals(&set);
-	for (;;) {
-		signal_info.si_pid = 0;
-		if (waitid(P_PID, (id_t)pid, &signal_info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-			signal_info.si_pid == pid) {
-			find_name(recording, pid, command);
-			if (waitpid(pid, &status, 0) == pid)
-				return status;
-		}
-		if (sigwaitinfo(&set, &signal_info) < 0 || signal_info.si_signo == SIGCHLD)
-			continue;
-		pass_on(recording, pid, &signal_info);
-	}
-}
-
-/* The best file there is: of the exit of this very process, else from before the signal. */
-struct exit_profile {
-	char exit_prefix[4300];
-	char path[4608];
-	bool is_of_exit;
-};
-
-static void consider(const char *path, void *context)
-{
-	struct exit_profile *const found = context;
-	const char *const name = strrchr(path, '/') + 1;
-	const bool is_exit = strncmp(path, found->exit_prefix, strlen(found->exit_prefix)) == 0;
-
-	if (is_exit || (found->path[0] == '\0' && strcmp(name, "signal") == 0))
-		snprintf(found->path, sizeof found->path, "%s", path);
-	found->is_of_exit |= is_exit;
-}
-
-static bool save(struct recording *recording, pid_t pid, struct error *err)
-{
-	struct exit_profile found = { 0 };
-	CLEANUP(buffer_deinit) struct buffer profile = BUFFER_OR_EXIT;
-
-	snprintf(
-		found.exit_prefix, sizeof found.exit_prefix, "%s.%d.", recording->prefix, (int)pid);
-	for_each_file(recording, consider, &found);
-	if (found.path[0] == '\0') {
-		error_set(err, ERROR_NOT_FOUND,
-			"the program left no profile: it did not get as far as an orderly exit, or "
-			"could not write to %s",
-			recording->folder);
-		return error_hint(err, "use heapctl record while it runs");
-	}
-	bool ok = file_read(found.path, &profile, err) &&
-		  file_write_fd(output_fd(&recording->output), output_name(&recording->output),
-			  profile.data, profile.size, err) &&
-		  (!found.is_of_exit || agent_append_process_name(recording->process_name,
-						output_fd(&recording->output),
-						output_name(&recording->output), err)) &&
-		  output_commit(&recording->output, err);
-	if (ok)
-		fprintf(stderr, "%s: %s\n", output_name(&recording->output),
-			quantity_format(QUANTITY_BYTES, (double)profile.size, false).text);
-	return ok;
-}
-
-static void start(char **command, int listen_fd)
-{
+	const struct recorded_command *const program = context;
 	struct error err;
 
-	if (!run_gateway_start(listen_fd, getpid(), &err))
+	if (!run_gateway_start(program->listen_fd, getpid(), &err))
 		verb_warn("run: %s", err.message);
 	run_restore_signals();
-	execvp(command[0], command);
-	error_system(&err, errno, "run: %s", command[0]);
+	execvp(program->command[0], program->command);
+	error_system(&err, errno, "run: %s", program->command[0]);
 	verb_fail(&err);
-	_exit(EXIT_NOT_STARTED);
 }
 
-/*
- * Runs the program to its end and saves the profile; returns the exit code of heapctl. On
- * `listen_fd` a gateway for the program is started; -1 for none.
- */
-static int recording_run(struct recording *recording, char **command, int listen_fd)
+/* Runs the program to its end; returns the exit code of heapctl. */
+static int record(struct recording *recording, const struct recorded_command *program)
 {
 	struct error err;
-	sigset_t set;
+	int exit_code = 0;
 
-	passed_signals(&set);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	const pid_t pid = fork();
-	if (pid < 0) {
-		error_system(&err, errno, "run: starting %s", command[0]);
+	const pid_t pid = recording_start(start_program, program, &err);
+	if (program->listen_fd >= 0)
+		close(program->listen_fd);
+	if (pid < 0)
 		return verb_fail(&err);
-	}
-	if (pid == 0)
-		start(command, listen_fd);
-
-	if (listen_fd >= 0)
-		close(listen_fd);
-	const int status = wait_for_end(recording, pid, command[0]);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NOT_STARTED)
-		return EXIT_NOT_STARTED;
-	const int exit_code =
-		WIFSIGNALED(status) ? EXIT_OF_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+	if (recording_finish(recording, pid, program->command[0], &exit_code, &err))
+		return exit_code;
+	const int failed = verb_fail(&err);
 	/* The program's own status is worth more than ours, unless all was well with it. */
-	if (!save(recording, pid, &err)) {
-		const int failed = verb_fail(&err);
-		return exit_code == EXIT_DONE ? failed : exit_code;
-	}
-	return exit_code;
+	return exit_code == EXIT_DONE ? failed : exit_code;
 }
 
 static void run_options_cleanup(struct run_options *wanted)
@@ -565,7 +353,8 @@ static int run(const struct verb *verb, int argc, char **argv)
 		exit_code = exec_command(&plan, wanted.command, listen_fd);
 	} else {
 		apply(&plan);
-		exit_code = recording_run(&recording, wanted.command, listen_fd);
+		exit_code =
+			record(&recording, &(struct recorded_command){ wanted.command, listen_fd });
 	}
 	launch_plan_deinit(&plan);
 	return exit_code;
