@@ -16,6 +16,11 @@ from layers import ALLOWED, INCLUDE, OFFLINE_BASE, RESIDENT
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 # What writes to stdout or stderr; _FORTIFY_SOURCE renames some of them.
 PRINTING = re.compile(r"stdout|stderr|(?:__)?v?d?printf(?:_chk)?|puts|putchar|perror|psignal|warnx?|errx?")
+# What reads or changes something beside its arguments: files, processes, clocks, the environment.
+IMPURE = re.compile(r"_*(?:f|open|p|l)?(?:open|openat|read|write|readv|writev|stat|statx|fstatat|lseek|seek|readlink)(?:64)?(?:_2|_chk)?|opendir|"
+                    r"readdir(64)?|mmap(64)?|(secure_)?getenv|time|clock_gettime|gettimeofday|localtime(_r)?|getpid|getuid|socket|connect|"
+                    r"fork|exec[a-z]+|rand(om)?|getrandom|syscall|stdin")
+IMPURE_UNITS = {"base/file", "base/rooted_file", "profile/profile_read"}
 # Stands in for names of libc, in libheapctl.so only.
 LIBC_SUBSTITUTES = {"agent/old_glibc"}
 # The allocator that a server profiles, streams, and the end of the process. `malloc` and `free` are looked for by address.
@@ -189,6 +194,17 @@ def printing_units(objects):
     """The units outside of src/cli that can write to stdout or stderr through stdio."""
     return sorted(user for user, symbols in objects.undefined.items()
                   if layer_of(user) != "cli" and any(PRINTING.fullmatch(symbol) for symbol in symbols))
+
+
+def impure_links(objects, layer):
+    """What the units of a layer use that is no function of its arguments alone, as {unit: [symbols]}."""
+    found = {}
+    for user, symbols in sorted(objects.undefined.items()):
+        names = [symbol for symbol in sorted(symbols)
+                 if IMPURE.fullmatch(symbol) or IMPURE_UNITS & set(objects.definer_of(symbol, user))]
+        if layer_of(user) == layer and names:
+            found[user] = names
+    return found
 
 
 def writing_units(root):

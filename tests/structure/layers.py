@@ -18,12 +18,12 @@ ALLOWED = {
     "render": {"analysis", "profile", "base"},
     "client": {"wire", "base"},
     "store": {"profile", "base"},
-    "watch": {"store", "client", "wire", "base"},
+    "watch": {"store", "client", "base"},
     # The sampler's list of functions, and what heapctl writes for it into the target.
     "inject": {"symbol", "sampler", "unwind", "base"},
-    "source": {"store", "client", "profile", "symbol", "wire", "base"},
+    "source": {"store", "client", "profile", "symbol", "base"},
     "fleet": {"store", "analysis", "profile", "base"},
-    "gateway": {"source", "watch", "store", "render", "analysis", "profile", "symbol", "client", "wire", "base"},
+    "gateway": {"watch", "store", "render", "analysis", "profile", "client", "wire", "base"},
     "cli": {"fleet", "gateway", "inject", "source", "watch", "store", "render", "analysis", "profile", "symbol", "client", "wire", "base"},
 }
 RESIDENT = {"allocator", "unwind", "sampler", "wire", "agent"}

@@ -71,6 +71,9 @@ class TheTree(unittest.TestCase):
         self.assertEqual(dependencies.printing_units(self.objects), ["base/xalloc"])
         self.assertEqual(dependencies.writing_units(ROOT), [])
 
+    def test_analysis_is_pure(self):
+        self.assertEqual(dependencies.impure_links(self.objects, "analysis"), {})
+
 
 class TheChecks(unittest.TestCase):
     def test_a_cycle_of_includes_is_found(self):
@@ -119,6 +122,11 @@ class TheChecks(unittest.TestCase):
         with Tree({"src/watch/a.c": "n = write(STDERR_FILENO, text, 4);\n", "src/watch/b.c": "/* write(1, text, 4); */ n = write(12, text, 4);\n",
                    "src/cli/c.c": "n = write(1, text, 4);\n"}) as root:
             self.assertEqual(dependencies.writing_units(root), ["watch/a"])
+
+    def test_an_impure_function_is_found(self):
+        units = {"analysis/a": ("", "open64 memcpy view_read"), "analysis/b": ("", "file_read"), "analysis/c": ("time_of", "log qsort"),
+                 "base/file": ("file_read", "fopen"), "client/d": ("", "getenv")}
+        self.assertEqual(dependencies.impure_links(objects(units), "analysis"), {"analysis/a": ["open64"], "analysis/b": ["file_read"]})
 
     def test_a_tag_defined_twice_is_found(self):
         with Tree({"src/base/a.h": "struct run {\n\tint a;\n};\n", "src/cli/b.c": "static struct run { int b; } run;\n",

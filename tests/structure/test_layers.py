@@ -45,6 +45,11 @@ class Documents(unittest.TestCase):
                    if not any((root / "src").glob(name if "/" in name else f"*/{name}")) and not (root / name).exists() and not (root / "include" / name).exists()]
         self.assertEqual(missing, [])
 
+    def test_the_architecture_has_the_layers_that_are_checked(self):
+        root = pathlib.Path(__file__).resolve().parents[2]
+        rows = re.findall(r"^\| `src/(\w+)` \|.*\| ([\w, ]*)\|$", (root / "docs/architecture.md").read_text(), re.M)
+        self.assertEqual({layer: set(used.replace(",", " ").split()) for layer, used in rows}, layers.ALLOWED)
+
 
 if __name__ == "__main__":
     unittest.main()
