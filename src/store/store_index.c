@@ -73,9 +73,12 @@ bool store_fail(struct store *store, struct error *err)
 	const int code = error_code(store);
 
 	store->is_damaged |= code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
+	if (code == SQLITE_FULL) {
+		CLEANUP(free_cleanup) char *index = xasprintf("%s/index.sqlite", store->path);
+		return file_write_failed(index, ENOSPC, err);
+	}
 	error_set(err, ERROR_SYSTEM, "%s/index.sqlite: %s", store->path,
 		store->index == NULL ? "no memory" : sqlite3_errmsg(store->index));
-	err->errnum = code == SQLITE_FULL ? ENOSPC : 0;
 	return store->is_damaged
 		       ? error_hint(err,
 				 "remove index.sqlite: what is kept is listed again, without "

@@ -267,6 +267,13 @@ class Store(StoreCase):
         self.check({})
         self.assertEqual(self.targets(), ["one", "two", "three"])
 
+    def test_a_store_that_a_full_disk_prevents_says_what_to_do(self):
+        self.tiny_disk()
+        self.fill_up()
+        failed = self.write(1)
+        self.assertEqual(failed.returncode, 1)
+        self.assertIn("index.sqlite: No space left on device (make room", failed.stderr)
+
     def test_the_minimum_free_space_is_kept(self):
         self.tiny_disk()
         floor = 300000
@@ -349,7 +356,7 @@ class Store(StoreCase):
         self.assertEqual(self.write(1).returncode, 0)
         subprocess.run(["mount", "-o", "remount,ro", self.archive], check=True)
         refused = self.write(0)
-        self.assertEqual((refused.returncode, refused.stderr), (1, f"{self.archive}: Read-only file system\n"))
+        self.assertEqual((refused.returncode, refused.stderr), (1, f"{self.archive}: Read-only file system (use a folder on a disk to which this user may write)\n"))
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ int main(int argc, char **argv)
 	CLEANUP(free_cleanup) char *profile = xmalloc(size + 100);
 	if (!store_open(
 		    argv[1], is_captures ? STORE_CAPTURES : STORE_HISTORY, &limits, &store, &err)) {
-		fprintf(stderr, "%s\n", err.message);
+		fprintf(stderr, "%s (%s)\n", err.message, err.hint);
 		return 1;
 	}
 	for (int i = 0; i < count; i++) {
