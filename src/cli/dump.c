@@ -94,11 +94,13 @@ static int run(const struct verb *verb, int argc, char **argv)
 		!output_open(request.path, target.file_stem, request.is_bundle ? "tar" : "heap",
 			&output, &err))
 		return verb_fail(&err);
-	const bool done =
-		request.is_bundle
-			? save_bundle(&target, request.with_symbols, &output, &err)
-			: control_save_profile(&target, "/v1/profile",
-				  "heapctl activate, then wait; or heapctl record", &output, &err);
+	const bool done = request.is_bundle
+				  ? save_bundle(&target, request.with_symbols, &output, &err)
+				  : control_save_profile(&target, "/v1/profile",
+					    "heapctl activate, then wait; or heapctl record; "
+					    "heapctl account shows memory "
+					    "that no allocator has",
+					    &output, &err);
 	return done ? EXIT_DONE : verb_fail(&err);
 }
 

@@ -179,6 +179,8 @@ static bool explain_no_agent(const struct process *process, bool is_only, struct
 		}
 		return error_hint(err, "heapctl attach %d starts it again", (int)process->pid);
 	}
+	if (modules.agent[0] != '\0' && !wake_can_open_files(process, err))
+		return false;
 	if (modules.agent[0] != '\0') {
 		error_set(err, ERROR_NOT_FOUND,
 			"%s[%d] has the agent loaded, but its socket was not found", process->name,
@@ -238,7 +240,8 @@ static bool explain_cannot_wake(
 {
 	enum { SENT_IN_VAIN = 5 };
 
-	if (wake->all_block && !wake_can_take_signal(process, err))
+	if ((wake->all_block && !wake_can_take_signal(process, err)) ||
+		!wake_can_open_files(process, err))
 		return false;
 	if (process_has_bare_root(process))
 		return explain_bare_root(process, ERROR_TIMEOUT, err);

@@ -273,6 +273,14 @@ class AgentProcess:
         self.assert_alive_and_idle(server)
         wait_until_asleep(task)
 
+    def test_too_few_descriptors_at_the_start_are_named(self):
+        for limit in (4, 5):
+            with self.subTest(limit=limit):
+                server = self.host(self.kind, wrap=["prlimit", f"--nofile={limit}"])
+                for verb in ("status", "doctor"):
+                    said = " ".join(" ".join(self.heapctl(verb, server.pid, code=None)).split())
+                    self.assertIn(f"its limit of open files (RLIMIT_NOFILE) is {limit}", said)
+
     def test_fewer_descriptors_than_it_waits_for(self):
         server, path = self.start_host()
         client = self.raw(path, b"GET /v1/sta")
