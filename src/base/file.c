@@ -70,17 +70,25 @@ bool file_open_failed(const char *path, int errnum, struct error *err)
 	}
 }
 
+static size_t room_in(const struct buffer *buffer)
+{
+	const size_t end = buffer->capacity < buffer->limit ? buffer->capacity : buffer->limit;
+
+	return buffer->size < end ? end - buffer->size : 0;
+}
+
 bool file_read_until(
 	int fd, const char *name, size_t enough_bytes, struct buffer *out, struct error *err)
 {
 	while (out->size < enough_bytes) {
-		if (!buffer_reserve(out, 16384)) {
+		/* The last read, which finds the end, needs no more memory. */
+		if (room_in(out) < 4096 && !buffer_reserve(out, 16384)) {
 			if (out->limit - out->size < 16384)
 				return error_set(err, ERROR_INPUT, "%s: more than %zu bytes", name,
 					out->limit);
 			return error_set(err, ERROR_MEMORY, "%s: no memory to read it", name);
 		}
-		const ssize_t got = read(fd, out->data + out->size, out->capacity - out->size);
+		const ssize_t got = read(fd, out->data + out->size, room_in(out));
 		if (got == 0)
 			return true;
 		if (got > 0)

@@ -2,9 +2,11 @@
 #include "base/file.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "unit.h"
 
@@ -119,7 +121,43 @@ static void maps_nothing_but_regular_files(void **state)
 	assert_false(file_map("/dev/zero", &map, &err));
 }
 
+static void reads_no_more_than_the_limit(void **state)
+{
+	CLEANUP(buffer_deinit) struct buffer text = { .limit = SIZE_MAX, .memory = &memory_heap };
+	char path[128];
+	struct error err;
+
+	(void)state;
+	snprintf(path, sizeof path, "%s/zeros", folder);
+	const int fd = open(path, O_WRONLY | O_CREAT, 0600);
+	assert_int_equal(ftruncate(fd, 100000), 0);
+	close(fd);
+	text.limit = 90000;
+	assert_false(file_read(path, &text, &err));
+	assert_non_null(strstr(err.message, "more than 90000 bytes"));
+	assert_true(text.size <= text.limit);
+
+	CLEANUP(buffer_deinit) struct buffer whole = { .limit = SIZE_MAX, .memory = &memory_heap };
+	whole.limit = 120000;
+	assert_true(file_read(path, &whole, &err));
+	assert_int_equal(whole.size, 100000);
+	unlink(path);
+}
+
+static void finds_the_end_of_a_small_file_without_more_memory(void **state)
+{
+	CLEANUP(buffer_deinit) struct buffer text = { .limit = SIZE_MAX, .memory = &memory_heap };
+	struct error err;
+
+	(void)state;
+	assert_true(file_read("/proc/self/stat", &text, &err));
+	assert_true(text.size > 0 && text.size < 4096);
+	assert_int_equal(text.capacity, 16384);
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test_setup_teardown(reads_no_more_than_the_limit, make_folder, remove_folder),
+	cmocka_unit_test(finds_the_end_of_a_small_file_without_more_memory),
 	cmocka_unit_test_setup_teardown(
 		replaces_a_file_only_when_committed, make_folder, remove_folder),
 	cmocka_unit_test_setup_teardown(
