@@ -6,7 +6,7 @@ BUILD   ?= build
 # An installation elsewhere: make install PREFIX=/opt. Kept by the build folder; /usr/local at first.
 PREFIX  ?=
 DESTDIR ?=
-# One test: make test TEST=heap_v2, and of its cases those that a glob matches: CASE='refuses*'
+# One test: make test TEST=heap_v2, and of its cases those that a glob matches: CASE='addresses*'
 TEST    ?=
 CASE    ?=
 export CASE
