@@ -18,6 +18,7 @@
 #include "client/wake.h"
 
 enum {
+	PROBE_ANSWER_BYTES = 1024 * 1024,
 	PROBE_IDLE_MS = 2000,
 	/* A young process: its agent makes its socket 0.1 s and 1 s after its start. */
 	YOUNG_MS = 1200,
@@ -66,7 +67,7 @@ static bool check_peer(const struct stream *stream, const char *path, const stru
 	return error_hint(err, "run heapctl as that user to talk to it");
 }
 
-static bool connect_agent(const struct target *target, struct stream *stream, struct error *err)
+static bool connect_socket(const struct target *target, struct stream *stream, struct error *err)
 {
 	if (stream_connect_unix(stream, target->socket_path, err))
 		return check_peer(stream, target->socket_path, &target->process, err);
@@ -107,7 +108,7 @@ static bool probe(
 	};
 	snprintf(target->socket_path, sizeof target->socket_path, "%s", path);
 	set_names(target);
-	return connect_agent(target, &stream, err);
+	return connect_socket(target, &stream, err);
 }
 
 static bool explain_bare_root(
@@ -651,6 +652,8 @@ static void set_gateway_names(struct target *target)
 		target->file_stem[0] = '_';
 }
 
+static const char socket_scheme[] = "unix:";
+
 bool target_parse_url(const char *url, struct target *target, struct error *err)
 {
 	struct target found = { .kind = TARGET_GATEWAY };
@@ -662,7 +665,41 @@ bool target_parse_url(const char *url, struct target *target, struct error *err)
 	return true;
 }
 
-static const char socket_scheme[] = "unix:";
+/* Agents have no such page. */
+static bool is_gateway_socket(const char *path)
+{
+	const struct http_call call = {
+		.method = "GET",
+		.target = "/api/v1/targets",
+		.host = "localhost",
+		.type = "application/json",
+		.beginning = "{\"targets\":[",
+		.limit = PROBE_ANSWER_BYTES,
+	};
+	CLEANUP(stream_close) struct stream stream = { .fd = -1 };
+	CLEANUP(http_answer_deinit) struct http_answer answer = { 0 };
+	struct error ignored;
+
+	http_answer_init(&answer);
+	stream_init(&stream, PROBE_IDLE_MS, PROBE_IDLE_MS);
+	return stream_connect_unix(&stream, path, &ignored) &&
+	       http_call(&stream, &call, &answer, &ignored) &&
+	       (answer.status == 200 || answer.status == 401);
+}
+
+/* A gateway's process is not the target: what answers there is the gateway's first target. */
+static bool resolve_socket(const char *path, struct target *target, struct error *err)
+{
+	if (!target_of_socket(path, target, err))
+		return false;
+	if (is_gateway_socket(path)) {
+		*target = (struct target){ .kind = TARGET_GATEWAY, .url = { .host = "localhost" } };
+		set_gateway_names(target);
+		snprintf(target->label, sizeof target->label, "%s%.100s", socket_scheme, path);
+		snprintf(target->socket_path, sizeof target->socket_path, "%s", path);
+	}
+	return true;
+}
 
 bool socket_address_detect(const char *text)
 {
@@ -687,9 +724,9 @@ bool target_resolve_of(const char *text, uid_t owner, struct target *target, str
 	if (pid != 0)
 		return resolve_pid(pid, target, err);
 	if (socket_address_detect(text))
-		return target_of_socket(text + strlen(socket_scheme), target, err);
+		return resolve_socket(text + strlen(socket_scheme), target, err);
 	if (strchr(text, '/') != NULL)
-		return target_of_socket(text, target, err);
+		return resolve_socket(text, target, err);
 	/* A process may call itself NAME@USER as well; it does not become that user's by it. */
 	if (user_name_split(text, name, sizeof name, &owner))
 		return resolve_name(name, owner, target, err);
@@ -698,6 +735,8 @@ bool target_resolve_of(const char *text, uid_t owner, struct target *target, str
 
 static bool connect_gateway(const struct target *target, struct stream *stream, struct error *err)
 {
+	if (target->socket_path[0] != '\0')
+		return connect_socket(target, stream, err);
 	if (!stream_connect_tcp(stream, target->url.host, target->url.port, err))
 		return false;
 	return !target->url.use_tls ||
@@ -710,7 +749,7 @@ static bool connect_or_wake(const struct target *target, struct stream *stream, 
 	CLEANUP(free_cleanup) struct target *woken = NULL;
 	const bool is_asleep = target->socket_path[0] == '\0';
 
-	if (!is_asleep && connect_agent(target, stream, err))
+	if (!is_asleep && connect_socket(target, stream, err))
 		return true;
 	if (!is_asleep && (err->kind != ERROR_NOT_FOUND || target->process.pid == 0 ||
 				  !may_wake(&target->process)))
@@ -719,7 +758,7 @@ static bool connect_or_wake(const struct target *target, struct stream *stream, 
 	const int64_t wake_ms = wake_deadline_ms();
 	return reach_agent(&target->process,
 		       wake_ms < stream->deadline_ms ? wake_ms : stream->deadline_ms, woken, err) &&
-	       connect_agent(woken, stream, err);
+	       connect_socket(woken, stream, err);
 }
 
 bool target_connect(const struct target *target, struct stream *stream, struct error *err)

@@ -29,7 +29,8 @@ struct target {
 	char file_stem[128];	/* for file names: "redis-server.4711" */
 	struct process process; /* of an agent; pid 0 when the kernel cannot say: other namespace */
 	uid_t owner;		/* of an agent: the user whose program it is in */
-	char socket_path[4096]; /* of an agent; "" for one on demand that is asleep */
+	/* Of an agent ("": on demand, asleep), or of a gateway that listens there. */
+	char socket_path[4096];
 	struct gateway_url url; /* of a gateway */
 	/* Calls to it fail with ERROR_TIMEOUT as soon as this is readable. Borrowed; NULL: none. */
 	const int *cancel_fd;

@@ -67,7 +67,8 @@ static bool is_same(const struct target *a, const struct target *b)
 		       (strcmp(a->socket_path, b->socket_path) == 0 ||
 			       (a->process.pid != 0 &&
 				       (*a->socket_path == '\0' || *b->socket_path == '\0')));
-	return strcmp(a->url.host, b->url.host) == 0 && strcmp(a->url.port, b->url.port) == 0 &&
+	return strcmp(a->socket_path, b->socket_path) == 0 &&
+	       strcmp(a->url.host, b->url.host) == 0 && strcmp(a->url.port, b->url.port) == 0 &&
 	       strcmp(a->url.prefix, b->url.prefix) == 0;
 }
 

@@ -1040,6 +1040,11 @@ class Safety(GatewayCase):
         self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
         self.expect(self.ask_unix(path, "/targets"), 200)
         self.expect(self.ask_unix(path, "/v1/activate", "POST"), 200)
+        # The target is what the gateway serves, not the gateway.
+        self.assertTrue(self.heapctl("status", f"unix:{path}")[0].startswith(f"unix:{path} redis-server\n"))
+        self.assertIn(f"redis-server[{self.process.pid}]", self.heapctl("account", path)[0].splitlines()[0])
+        self.heapctl("dump", path, "-o", os.path.join(self.folder, "profile"))
+        self.assertIn(b"\n#process redis-server\n", pathlib.Path(self.folder, "profile").read_bytes())
         _, message = self.heapctl("serve", "--listen", f"unix:{path}", code=1)
         self.assertIn("another process", message)
         self.end(gateway)
