@@ -6,13 +6,14 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import struct
 import subprocess
 import time
 import unittest
 
 from agent_host import PROGRAMS, only_root
-from processes import SANITIZED, Case, agent_thread, is_alive, wait_until
+from processes import BUILD, SANITIZED, Case, agent_thread, is_alive, wait_until
 
 WAYS = ["plain", "zeroed", "resized", "aligned", "paged", "one", "array"]
 HELD_BYTES = 50 * 100_000
@@ -223,6 +224,17 @@ class Refused(EntryCase):
         self.attach(process.pid)
         self.heapctl("detach", process.pid)
         self.assert_unharmed(process)
+
+    def test_a_missing_decoder_is_named(self):
+        """It is opened when functions are to be patched; this one has none of its functions."""
+        process = self.start_patched()
+        name = re.search(r"libZydis\.so\.\d+\.\d+", subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=True,
+                                                                   env={"PATH": "/usr/sbin:/sbin:/usr/bin:/bin"}).stdout)[0]
+        shutil.copy(BUILD / "src/agent/libheapctl-preload.so", pathlib.Path(self.folder, name))
+        _, message = self.heapctl("attach", process.pid, "--method", "entry", env={"LD_LIBRARY_PATH": self.folder}, code=1)
+        self.assertIn(f"cannot be decoded: {name} is missing", message)
+        self.assertIsNone(agent_thread(process.pid))
+        self.attach(process.pid)
 
     def test_what_another_tool_patches_later_is_left(self):
         process = self.start_patched()
