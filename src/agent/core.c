@@ -75,15 +75,20 @@ bool core_observe(struct core *core, bool *active, struct error *err)
 	return true;
 }
 
-/* Before the first sample; where it cannot be, the stacks are jemalloc's. */
-static void prepare_stacks(struct core *core)
+/*
+ * Before the first sample. Where it cannot be, the stacks are jemalloc's, which status says; the
+ * sampler has no others.
+ */
+static bool prepare_stacks(struct core *core, struct error *err)
 {
-	struct error ignored;
+	const bool is_needed = allocator_has_other_sampler(core->allocator);
 
-	if ((!core->settings.jemalloc_stacks || allocator_has_other_sampler(core->allocator)) &&
-		!stacks_take_over(core->allocator, &ignored)) {
-		/* status says by what stacks are walked. */
-	}
+	if ((core->settings.jemalloc_stacks && !is_needed) ||
+		stacks_take_over(core->allocator, err) || !is_needed)
+		return true;
+	if (err->kind == ERROR_MEMORY)
+		return error_hint(err, "raise the limit of its address space (RLIMIT_AS)");
+	return false;
 }
 
 /* The loader is asked for symbols when sampling begins, and reads all modules. */
@@ -103,10 +108,8 @@ static bool switch_sampling(
 {
 	bool before = false;
 
-	if (active && !check_modules(err))
+	if (active && (!check_modules(err) || !prepare_stacks(core, err)))
 		return false;
-	if (active)
-		prepare_stacks(core);
 	if (!core_observe(core, &before, err) ||
 		!allocator_active_set(core->allocator, active, &before, err))
 		return false;
@@ -272,8 +275,9 @@ bool core_mallctl_write(struct core *core, const char *name, enum mallctl_type t
 	struct error ignored;
 	bool active = false;
 
-	if (strcmp(name, "prof.active") == 0)
-		prepare_stacks(core);
+	if (strcmp(name, "prof.active") == 0 && !prepare_stacks(core, &ignored)) {
+		/* The sampler says so where it is switched on. */
+	}
 	if (strcmp(name, "prof.active") == 0 && core_is_running(core) && !force) {
 		error_set(err, ERROR_STATE, "run %lld is on", (long long)core->machine.run.id);
 		return error_hint(err, "stop the run first, or add force=true");

@@ -43,8 +43,9 @@ bool stacks_take_over(struct allocator *allocator, struct error *err)
 		return error_set(err, ERROR_UNSUPPORTED, "no unwinder for this machine");
 	if (!stacks.taken_over && !allocator_backtrace_get(allocator, &before, err))
 		return false;
+	/* Once there are tables, those of modules that were loaded since can wait for memory. */
 	if (!unwind_modules_update(&stacks.modules, &changed, err))
-		return false;
+		return stacks.taken_over;
 	if (stacks.taken_over)
 		return true;
 	if (!has_own_rows())

@@ -87,8 +87,8 @@ static bool explain_no_start(const struct injection *injection,
 	}
 	take_back(injection, borrowed);
 	error_set(err, ERROR_STATE,
-		"it could not start a thread: no memory, or a limit of processes (RLIMIT_NPROC, "
-		"pids.max)");
+		"it could not start a thread: no memory (RLIMIT_AS), or a limit of processes "
+		"(RLIMIT_NPROC, pids.max)");
 	return error_hint(err, "raise the limit, then try again; nothing was changed");
 }
 

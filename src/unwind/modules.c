@@ -122,22 +122,26 @@ static bool copy_memory(void *context, uint64_t address, void *bytes, size_t siz
 	return got >= 0 && (size_t)got == size;
 }
 
-/* A module without a table stays in the list: it is known that its code has no rules. */
-static void build_table(struct unwind_module *module, const struct loaded *loaded)
+/*
+ * A module without a table stays in the list: it is known that its code has no rules. False only
+ * without memory.
+ */
+static bool build_table(
+	struct unwind_module *module, const struct loaded *loaded, struct error *err)
 {
 	const struct unwind_loaded header = {
 		.address = loaded->header, .size = loaded->header_bytes, .copy = copy_memory
 	};
 	struct unwind_table table = { 0 };
-	struct error ignored;
 
 	if (!unwind_loaded_table(
-		    &table, UNWIND_OWN_MACHINE, &header, module->base, &memory_pages, &ignored))
-		return;
+		    &table, UNWIND_OWN_MACHINE, &header, module->base, &memory_pages, err))
+		return err->kind != ERROR_MEMORY;
 	module->rows = table.rows;
 	module->count = table.count;
 	module->code_bytes = table.code_bytes;
 	module->covered_bytes = table.covered_bytes;
+	return true;
 }
 
 static uint64_t fingerprint(const struct loaded *loaded)
@@ -193,14 +197,27 @@ static void insert_sorted(struct unwind_list *list, const struct unwind_module *
 	list->modules[at] = *module;
 }
 
-static struct unwind_list *make_list(
-	const struct loaded_list *loaded, const struct unwind_list *old, uint16_t generation)
+/* But the rows that `kept` has as well. */
+static void release_all_but(const struct unwind_list *kept, struct unwind_list *list)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		const struct unwind_module *const same = find_same(kept, &list->modules[i]);
+		if (same == NULL || same->rows != list->modules[i].rows)
+			release_rows(&list->modules[i]);
+	}
+	release_list(list);
+}
+
+static struct unwind_list *make_list(const struct loaded_list *loaded,
+	const struct unwind_list *old, uint16_t generation, struct error *err)
 {
 	struct unwind_list *const list =
 		memory_resize(&memory_pages, NULL, 0, list_bytes(loaded->count));
 
-	if (list == NULL)
+	if (list == NULL) {
+		error_set(err, ERROR_MEMORY, "no memory for the list of modules");
 		return NULL;
+	}
 	list->capacity = loaded->count;
 	list->generation = generation;
 	for (size_t i = 0; i < loaded->count; i++) {
@@ -212,10 +229,12 @@ static struct unwind_list *make_list(
 			.fingerprint = fingerprint(item) };
 		memcpy(module.name, item->name, sizeof module.name);
 		const struct unwind_module *const same = find_same(old, &module);
-		if (same != NULL)
+		if (same != NULL) {
 			module = *same;
-		else if (item->header != 0)
-			build_table(&module, item);
+		} else if (item->header != 0 && !build_table(&module, item, err)) {
+			release_all_but(old, list);
+			return NULL;
+		}
 		insert_sorted(list, &module);
 	}
 	return list;
@@ -245,16 +264,6 @@ static bool wait_for_walks(struct unwind_modules *modules)
 			return false;
 	}
 	return true;
-}
-
-static void release_old(const struct unwind_list *list, struct unwind_list *old)
-{
-	for (size_t i = 0; i < old->count; i++) {
-		const struct unwind_module *const same = find_same(list, &old->modules[i]);
-		if (same == NULL || same->rows != old->modules[i].rows)
-			release_rows(&old->modules[i]);
-	}
-	release_list(old);
 }
 
 /* struct dl_find_object of glibc's dlfcn.h, which is there since 2.35. */
@@ -324,17 +333,17 @@ bool unwind_modules_update(struct unwind_modules *modules, bool *changed, struct
 		release_loaded(&loaded);
 		return true;
 	}
-	struct unwind_list *const list = make_list(&loaded, old, ++modules->generation);
+	struct unwind_list *const list = make_list(&loaded, old, ++modules->generation, err);
 	const unsigned long long adds = loaded.adds, subs = loaded.subs;
 	release_loaded(&loaded);
 	if (list == NULL)
-		return error_set(err, ERROR_MEMORY, "no memory for the list of modules");
+		return false;
 	modules->adds = adds;
 	modules->subs = subs;
 	atomic_store(&modules->list, list);
 	/* A walk that does not end (its thread is stopped) leaks the old list. */
 	if (old != NULL && wait_for_walks(modules))
-		release_old(list, old);
+		release_all_but(list, old);
 	return true;
 }
 

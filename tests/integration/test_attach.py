@@ -19,8 +19,8 @@ import time
 import unittest
 
 from agent_host import PROGRAMS, only_root
-from processes import (AGENT, Case, HEAPCTL, LANDLOCK_MAKE_SOCK, LANDLOCK_READ_DIR, UnixConnection, agent_thread, children_of, free_port, is_alive, jemalloc_path,
-                       landlock, need, need_namespace, own_name, processor_seconds, stop, wait_until, wait_while_it_progresses)
+from processes import (AGENT, Case, HEAPCTL, LANDLOCK_MAKE_SOCK, LANDLOCK_READ_DIR, SANITIZED, UnixConnection, agent_thread, children_of, free_port, is_alive,
+                       jemalloc_path, landlock, need, need_namespace, own_name, processor_seconds, stop, wait_until, wait_while_it_progresses)
 from test_silent_targets import TRACER
 
 # Allocates a block and frees an older one, without end.
@@ -608,6 +608,28 @@ class Refused(AttachCase):
         self.assertIn("\nSigBlk:\t0000000000000000\n", pathlib.Path(f"/proc/{process.pid}/status").read_text())
         resource.prlimit(process.pid, resource.RLIMIT_AS, (limit, limit))
         self.attach(process.pid)
+
+    @unittest.skipIf(SANITIZED, "the sanitizers' library needs terabytes of addresses")
+    def test_no_memory_for_the_tables_of_the_unwinder(self):
+        process = self.start(need("sleep"), "1000")
+        wait_until(lambda: pathlib.Path(f"/proc/{process.pid}/wchan").read_text().endswith("nanosleep"), "the program")
+        # The stack of its thread, which the C library keeps, is not what there is too little memory for.
+        self.attach(process.pid)
+        self.detach(process.pid)
+        _, hard = resource.prlimit(process.pid, resource.RLIMIT_AS)
+        mapped = int(pathlib.Path(f"/proc/{process.pid}/statm").read_text().split()[0]) * resource.getpagesize()
+        for spare in range(3 << 17, 1 << 21, 1 << 16):
+            resource.prlimit(process.pid, resource.RLIMIT_AS, (mapped + spare, hard))
+            message = self.attach(process.pid, code=None)[1]
+            if "no memory for the" in message:
+                break
+            self.assertRegex(message, r"^$|it could not start a thread")
+            self.assertNotEqual(message, "", "nothing was too little")
+        self.assertRegex(message, r"no memory for the .* \(raise the limit of its address space \(RLIMIT_AS\)")
+        resource.prlimit(process.pid, resource.RLIMIT_AS, (hard, hard))
+        self.attach(process.pid)
+        self.detach(process.pid)
+        self.assertTrue(is_alive(process.pid))
 
     def test_a_limit_of_open_files(self):
         """The process may have no descriptor above the limit, and the agent needs a few."""
