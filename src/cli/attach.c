@@ -52,9 +52,9 @@ static void print_attached(const struct attachment *attachment, bool is_active)
 	printf("%s: attached; one thread stood still for %.1f ms\n", attachment->target.label,
 		(double)attachment->stop_us / 1000);
 	if (attachment->stops > 1)
-		printf("%d others were stopped before, where none could be used: %.1f ms in all, "
+		printf("it took %d stops to find a thread that could be used: %.1f ms in all, "
 		       "%.1f ms the longest\n",
-			attachment->stops - 1, (double)attachment->total_stop_us / 1000,
+			attachment->stops, (double)attachment->total_stop_us / 1000,
 			(double)attachment->max_stop_us / 1000);
 	if (entries->functions > 0)
 		printf("%zu functions of %s are patched; all %d threads stood still for %.1f ms\n",
