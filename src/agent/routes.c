@@ -8,6 +8,7 @@
 #include "agent/thread.h"
 #include "base/units.h"
 #include "sampler/entry_area.h"
+#include "sampler/interposer.h"
 #include "wire/http_target.h"
 
 enum { STATS_BYTES_MAX = 64 << 20 };
@@ -136,6 +137,8 @@ static bool handle_deactivate(struct route_call *exchange, struct error *err)
 
 static bool handle_detach(struct route_call *exchange, struct error *err)
 {
+	/* The slots are restored when the answer is on its way. */
+	const size_t taken_slots = interposer_count_taken();
 	bool unmap = false;
 	struct json_writer json;
 
@@ -147,6 +150,7 @@ static bool handle_detach(struct route_call *exchange, struct error *err)
 	json_object_begin(&json);
 	json_member_bool(&json, "detached", true);
 	json_member_unsigned(&json, "mapped_bytes", thread_own_module_bytes());
+	json_member_unsigned(&json, "taken_slots", taken_slots);
 	json_object_end(&json);
 	return true;
 }

@@ -133,6 +133,7 @@ static void print_detached(
 	const struct target *target, const json_t *answer, const struct entry_result *restored)
 {
 	const int64_t mapped_bytes = json_number(answer, "mapped_bytes");
+	const int64_t taken_slots = json_number(answer, "taken_slots");
 
 	/* An agent of another version may not say it. */
 	if (mapped_bytes > 0)
@@ -140,6 +141,10 @@ static void print_detached(
 			target->label, mapped_bytes);
 	else
 		printf("%s: detached; the library stays mapped, unused\n", target->label);
+	if (taken_slots > 0)
+		printf("slots of calls between modules that another tool has changed since, and "
+		       "that were left: %" PRId64 "\n",
+			taken_slots);
 	if (restored->functions > 0)
 		printf("%zu functions are restored; all %d threads stood still for %.1f ms\n",
 			restored->functions, restored->threads, (double)restored->stop_us / 1000);

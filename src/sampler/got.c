@@ -27,12 +27,12 @@ enum {
 enum { RELOC_SLOT = -1, RELOC_DATA = -2, RELOC_WORD = -3 };
 #endif
 
-enum { ENTRIES_MAX = 128 };
+enum { ENTRIES_MAX = 128, REPLACED_MAX = 1024 };
 
 struct got_pass {
 	const struct entry *entries;
 	size_t count;
-	bool restores;
+	bool restores, only_counts;
 	bool releases; /* this pass is for the entries that release, or the others */
 	bool is_ambiguous[ENTRIES_MAX]; /* another module defines the function as well */
 	size_t index;			/* of the module */
@@ -57,6 +57,12 @@ static size_t start_count = 1;
 static pthread_t start_thread;
 static bool has_start_thread;
 static _Atomic bool are_opened_trusted;
+
+/* Each slot that was replaced, as far as there is room: to see whether another tool takes it. */
+static struct {
+	const void *slots[REPLACED_MAX];
+	size_t count;
+} replaced;
 
 static void read_segments(const struct dl_phdr_info *info, struct got_module *module)
 {
@@ -207,18 +213,42 @@ static bool leads_to_original(const struct got_pass *pass, const struct entry *e
 	       !pass->is_ambiguous[entry - pass->entries];
 }
 
+static bool was_replaced(const void *slot)
+{
+	for (size_t i = 0; i < replaced.count; i++) {
+		if (replaced.slots[i] == slot)
+			return true;
+	}
+	return false;
+}
+
+static bool replace_slot(struct got_pass *pass, const struct got_module *module,
+	const struct entry *entry, _Atomic(void *) *slot)
+{
+	if (!store(pass, module, slot, entry->replacement))
+		return false;
+	if (replaced.count < REPLACED_MAX && !was_replaced(slot))
+		replaced.slots[replaced.count++] = slot;
+	return true;
+}
+
 /* Returns whether the slot holds the replacement now; or, when restoring, whether it did. */
 static bool change_slot(struct got_pass *pass, const struct got_module *module,
 	const struct entry *entry, bool is_unresolved, _Atomic(void *) *slot)
 {
 	void *const now = atomic_load(slot);
 
+	if (pass->only_counts) {
+		pass->figures.taken += now != entry->replacement && now != *entry->original &&
+				       !is_unresolved && was_replaced(slot);
+		return false;
+	}
 	if (pass->restores)
 		return now == entry->replacement && store(pass, module, slot, *entry->original);
 	if (now == entry->replacement)
 		return true;
 	if (now == *entry->original || (is_unresolved && leads_to_original(pass, entry)))
-		return store(pass, module, slot, entry->replacement);
+		return replace_slot(pass, module, entry, slot);
 	if (is_unresolved) {
 		pass->figures.unresolved++;
 		pass->is_complete = false;
@@ -351,6 +381,25 @@ bool got_replace(const struct entry *entries, size_t count, struct got_figures *
 void got_restore(const struct entry *entries, size_t count, struct got_figures *figures)
 {
 	(void)change_all(entries, count < ENTRIES_MAX ? count : ENTRIES_MAX, true, figures);
+}
+
+void got_forget_replaced(void)
+{
+	replaced.count = 0;
+}
+
+size_t got_count_taken(const struct entry *entries, size_t count)
+{
+	struct got_pass pass = {
+		.entries = entries,
+		.count = count < ENTRIES_MAX ? count : ENTRIES_MAX,
+		.only_counts = true,
+	};
+
+	dl_iterate_phdr(change_module, &pass);
+	pass.releases = true;
+	dl_iterate_phdr(change_module, &pass);
+	return pass.figures.taken;
 }
 
 static int count_module(struct dl_phdr_info *info, size_t size, void *context)

@@ -34,6 +34,7 @@ struct got_figures {
 	size_t foreign;	   /* slots that lead elsewhere, and were left */
 	size_t unresolved; /* slots that may yet lead elsewhere, and were left for now */
 	size_t protected;  /* slots that could not be written */
+	size_t taken;	   /* slots that were replaced, and that another tool has changed since */
 };
 
 /* Before main: the modules that are loaded now were not opened by dlopen(). */
@@ -58,6 +59,15 @@ bool got_replace(const struct entry *entries, size_t count, struct got_figures *
 
 /* Puts the originals back wherever the replacement still is; `figures` counts what was put back. */
 void got_restore(const struct entry *entries, size_t count, struct got_figures *figures);
+
+/*
+ * How many slots that were replaced lead elsewhere by now: neither to the replacement nor to the
+ * original. got_restore() leaves them.
+ */
+size_t got_count_taken(const struct entry *entries, size_t count);
+
+/* After got_restore(), so that got_count_taken() counts what is replaced from then on. */
+void got_forget_replaced(void);
 
 /* Whether the word at an address, which is aligned, can be written; does not change it. */
 bool got_is_writable(const void *word);

@@ -202,6 +202,18 @@ void interposer_refresh(void)
 	end_work();
 }
 
+size_t interposer_count_taken(void)
+{
+	size_t count = 0;
+	const struct entry *const entries = entries_list(&count);
+
+	if (!interposer_is_installed() || !wait_for_work())
+		return 0;
+	const size_t taken = got_count_taken(entries, count);
+	end_work();
+	return taken;
+}
+
 void interposer_remove(void)
 {
 	struct got_figures ignored;
@@ -214,6 +226,7 @@ void interposer_remove(void)
 	got_trust_opened_modules(false);
 	got_restore(loader_entries, loader_count, &ignored);
 	got_restore(entries, count, &ignored);
+	got_forget_replaced();
 	interposer.figures = (struct got_figures){ 0 };
 	end_work();
 }

@@ -25,6 +25,9 @@ bool interposer_is_installed(void);
 /* Where modules were loaded or unloaded, or wait, since the last time; else does nothing. */
 void interposer_refresh(void);
 
+/* Slots that another tool has changed since, and that interposer_remove() leaves. */
+size_t interposer_count_taken(void);
+
 /* Takes all out. Other threads may still be in an entry: the library has to stay. */
 void interposer_remove(void);
 

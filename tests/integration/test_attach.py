@@ -491,6 +491,29 @@ while True:
         mapped = sum(int(end, 16) - int(begin, 16) for begin, end in (line[0].split("-") for line in lines))
         self.assertGreaterEqual(said, mapped)
 
+    def test_slots_that_another_tool_has_changed_are_left(self):
+        process = self.start(need("sleep"), "1000")
+        wait_until(lambda: pathlib.Path(f"/proc/{process.pid}/wchan").read_text().endswith("nanosleep"), "the program")
+        self.attach(process.pid, "--method", "got")
+
+        def mappings(name):
+            lines = (line.split() for line in pathlib.Path(f"/proc/{process.pid}/maps").read_text().splitlines())
+            return [[int(number, 16) for number in line[0].split("-")] for line in lines if name in line[-1]]
+        program, library = (mappings(name) for name in (os.readlink(f"/proc/{process.pid}/exe"), "libheapctl.so"))
+        with open(f"/proc/{process.pid}/mem", "r+b", buffering=0) as memory:
+            words = [address for begin, end in program for address in range(begin, end, 8)
+                     if any(low <= int.from_bytes(os.pread(memory.fileno(), 8, address), "little") < high for low, high in library)]
+            self.assertGreater(len(words), 1)
+            os.pwrite(memory.fileno(), bytes(8), words[0])
+            out, _ = self.detach(process.pid)
+            self.assertIn("that another tool has changed since, and that were left: 1\n", out)
+            self.assertEqual(os.pread(memory.fileno(), 8, words[0]), bytes(8))
+            for address in words[1:]:
+                value = int.from_bytes(os.pread(memory.fileno(), 8, address), "little")
+                self.assertFalse(any(low <= value < high for low, high in library))
+        self.attach(process.pid, "--method", "got")
+        self.assertNotIn("left", self.detach(process.pid)[0])
+
     def test_a_folder_that_is_removed_and_made_again(self):
         process = self.start_python(env={"HEAPCTL_DIR": ""})
         parent = os.path.join(self.folder, "parent")
