@@ -144,7 +144,8 @@ static bool handle_detach(struct route_call *exchange, struct error *err)
 
 	if (!read_bool("unmap", exchange->target, &unmap, err) || !core_detach(exchange->core, err))
 		return false;
-	if (unmap)
+	/* An attach that failed may have left an area to which no function leads. */
+	if (unmap || entry_area_get() == NULL)
 		entry_area_unmap();
 	json_init(&json, &exchange->response->body);
 	json_object_begin(&json);

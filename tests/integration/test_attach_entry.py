@@ -9,11 +9,12 @@ import re
 import shutil
 import struct
 import subprocess
+import sys
 import time
 import unittest
 
 from agent_host import PROGRAMS, only_root
-from processes import BUILD, SANITIZED, Case, agent_thread, is_alive, wait_until
+from processes import AGENT, BUILD, SANITIZED, Case, agent_thread, is_alive, wait_until
 
 WAYS = ["plain", "zeroed", "resized", "aligned", "paged", "one", "array"]
 HELD_BYTES = 50 * 100_000
@@ -252,6 +253,23 @@ class Refused(EntryCase):
         self.assertIn("functions of its allocator are still patched", out)
         self.heapctl("detach", process.pid)
         self.assert_unharmed(process)
+
+    @unittest.skipIf(SANITIZED, "a program without the sanitizers cannot load a library with them")
+    def test_an_area_that_no_function_leads_to_does_not_stay(self):
+        """The program has executed another one while heapctl attached: the next attach would use the area, which is far from its functions."""
+        code = """
+import ctypes, sys, time
+answer = ctypes.create_string_buffer(512)
+ctypes.CDLL(sys.argv[1]).heapctl_attach_agent(b"name=python\\nentry_range=10000000 20000000\\n", answer, 512)
+print(answer.value.decode(), flush=True)
+time.sleep(1000)
+"""
+        process = self.start(sys.executable, "-c", code, AGENT, stdout=subprocess.PIPE, text=True)
+        area = process.stdout.readline().split()[0].lower()
+        maps = pathlib.Path(f"/proc/{process.pid}/maps")
+        self.assertIn(f"{int(area, 16):08x}-", maps.read_text())
+        self.heapctl("detach", process.pid)
+        self.assertNotIn(f"{int(area, 16):08x}-", maps.read_text())
 
     def curl(self, pid, path):
         result = subprocess.run(["curl", "-s", "-X", "POST", "--unix-socket", os.path.join(self.agents, f"{pid}.sock"), f"http://agent{path}"],
