@@ -253,7 +253,7 @@ static bool check_silence(void *context, struct error *err)
 		return false;
 	const bool is_long = clock_monotonic_ms() - answer_wait->begun_ms >= SILENCE_MS;
 	if (is_long && answer_wait->watch.process->pid != 0 &&
-		!wake_can_poll(answer_wait->watch.process, err))
+		!wake_can_accept(answer_wait->watch.process, err))
 		return false;
 	if (is_long && !answer_wait->is_noticed && on_silence != NULL) {
 		answer_wait->is_noticed = true;

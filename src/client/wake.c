@@ -148,14 +148,22 @@ static unsigned long number_behind(const char *text, const char *label)
 	return end == number ? ULONG_MAX : value;
 }
 
-static bool has_descriptors(const struct process *process, unsigned long min, struct error *err)
+/* Of open files; ULONG_MAX where it cannot be read. */
+static unsigned long read_file_limit(const struct process *process)
 {
 	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 
-	if (!read_of(process->pid, process->pid, "limits", &text))
-		return true;
-	const unsigned long limit = number_behind(buffer_string(&text), "\nMax open files ");
-	if (limit >= min)
+	return read_of(process->pid, process->pid, "limits", &text)
+		       ? number_behind(buffer_string(&text), "\nMax open files ")
+		       : ULONG_MAX;
+}
+
+bool wake_can_open_files(const struct process *process, struct error *err)
+{
+	enum { NEEDED = 16 }; /* with the three standard ones, and for a profile */
+	const unsigned long limit = read_file_limit(process);
+
+	if (limit >= NEEDED)
 		return true;
 	error_set(err, ERROR_STATE,
 		"%s[%d] leaves its agent no descriptors: its limit of open files "
@@ -164,16 +172,35 @@ static bool has_descriptors(const struct process *process, unsigned long min, st
 	return error_hint(err, "prlimit --nofile=64 --pid %d raises the limit", (int)process->pid);
 }
 
-bool wake_can_open_files(const struct process *process, struct error *err)
+/* The descriptors below `limit` of the agent's thread, which has a table of its own or shares. */
+static unsigned long count_descriptors(const struct process *process, unsigned long limit)
 {
-	enum { NEEDED = 16 }; /* with the three standard ones, and for a profile */
+	char path[PATH_BYTES];
+	unsigned long count = 0;
 
-	return has_descriptors(process, NEEDED, err);
+	snprintf(path, sizeof path, "/proc/%d/task/%d/fd", (int)process->pid,
+		(int)process_agent_thread(process));
+	DIR *const descriptors = opendir(path);
+	for (struct dirent *entry; descriptors != NULL && (entry = readdir(descriptors)) != NULL;)
+		count += isdigit((unsigned char)entry->d_name[0]) &&
+			 strtoul(entry->d_name, NULL, 10) < limit;
+	if (descriptors != NULL)
+		closedir(descriptors);
+	return count;
 }
 
-bool wake_can_poll(const struct process *process, struct error *err)
+bool wake_can_accept(const struct process *process, struct error *err)
 {
-	return has_descriptors(process, 1, err);
+	const unsigned long limit = read_file_limit(process);
+
+	if (count_descriptors(process, limit) < limit)
+		return true;
+	error_set(err, ERROR_STATE,
+		"%s[%d] does not answer, and has no descriptor left for its agent's client: its "
+		"limit of open files (RLIMIT_NOFILE) is %lu",
+		process->name, (int)process->pid, limit);
+	return error_hint(err, "prlimit --nofile=%lu --pid %d raises the limit", limit + 64,
+		(int)process->pid);
 }
 
 /* Rights in another one exempt from no limit. */

@@ -32,8 +32,8 @@ bool wake_explain_child(const struct process *process, struct error *err);
 /* Why a sandboxed one is not asked. Returns false. */
 MUST_CHECK bool wake_refuse(const struct process *process, struct error *err);
 
-/* ERROR_STATE when its limit of open files is 0: an agent takes no request then. */
-MUST_CHECK bool wake_can_poll(const struct process *process, struct error *err);
+/* ERROR_STATE when its limit of open files leaves its agent none for a client. */
+MUST_CHECK bool wake_can_accept(const struct process *process, struct error *err);
 
 /* ERROR_STATE when its limit of open files is too low for the agent's socket. */
 MUST_CHECK bool wake_can_open_files(const struct process *process, struct error *err);

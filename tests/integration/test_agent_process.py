@@ -274,12 +274,10 @@ class AgentProcess:
         wait_until_asleep(task)
 
     def test_too_few_descriptors_at_the_start_are_named(self):
-        for limit in (4, 5):
-            with self.subTest(limit=limit):
-                server = self.host(self.kind, wrap=["prlimit", f"--nofile={limit}"])
-                for verb in ("status", "doctor"):
-                    said = " ".join(" ".join(self.heapctl(verb, server.pid, code=None)).split())
-                    self.assertIn(f"its limit of open files (RLIMIT_NOFILE) is {limit}", said)
+        server = self.host(self.kind, wrap=["prlimit", "--nofile=5"])
+        for verb in ("status", "doctor"):
+            said = " ".join(" ".join(self.heapctl(verb, server.pid, code=None)).split())
+            self.assertIn("its limit of open files (RLIMIT_NOFILE) is 5", said)
 
     def test_fewer_descriptors_than_it_waits_for(self):
         server, path = self.start_host()
