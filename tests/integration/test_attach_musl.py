@@ -15,7 +15,7 @@ import test_attach_container
 import test_attach_places
 from agent_host import PROGRAMS, only_root
 from known_heap import KNOWN, bytes_by_site
-from processes import BUILD, agent_thread, stop, wait_until
+from processes import BUILD, agent_thread, repeats, stop, wait_until
 from test_attach import AttachCase
 from test_silent_targets import TRACER
 
@@ -56,7 +56,7 @@ class Attached(MuslCase):
             for method in ("got", "entry"):
                 with self.subTest(storms=storms, method=method):
                     process = self.start_waits(storms, *(["interrupted"] if method == "entry" else []))
-                    for _ in range(4):
+                    for _ in range(repeats(4)):
                         self.attach_and_detach(process, "--method", method)
                     self.assert_unharmed(process)
 

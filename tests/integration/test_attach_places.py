@@ -11,7 +11,7 @@ import time
 import unittest
 
 from agent_host import PROGRAMS
-from processes import HEAPCTL, PATIENCE_SECONDS, is_alive, need, wait_until
+from processes import HEAPCTL, PATIENCE_SECONDS, SANITIZED, is_alive, need, repeats, wait_until
 from test_attach import AttachCase
 
 
@@ -105,12 +105,12 @@ class Killed(PlacesCase):
                 self.assertTrue(message == "" or "has an agent" in message, message)
                 self.detach(process.pid)
                 self.assert_unharmed(process)
-            call += self.STRIDE
+            call += self.STRIDE * (5 if SANITIZED else 1)
 
     def test_again_and_again(self):
         """Each leaves code in another page, where a thread waits for heapctl; when that has ended the page can be used again."""
         process = self.start_waits(1, "interrupted")
-        for _ in range(8):
+        for _ in range(repeats(8)):
             self.attach_killed_when_it_waits(process.pid)
         messages = []
         def attaches():

@@ -1001,6 +1001,9 @@ class Work(Case):
                 ("stacks", heap, b"@ 0x1\n  t*: 1: 5 [0: 0]\n", 140), ("collapsed", b"a;b 1\n", b"a;b 1\n", 140),
                 ("names", b"--- symbol\n", b"0x1 name\n", 40), ("pprof", text_bytes, field(2, b""), 210)):
             for kind, pack in (("gz", gzip.compress), ("xz", lzma.compress)):
+                # What a sanitizer keeps is not limited here, so one that expands by liblzma is enough for it.
+                if SANITIZED and kind == "xz" and name != "junk":
+                    continue
                 with self.subTest(name, kind=kind):
                     path = os.path.join(self.folder, f"{name}.{kind}")
                     member = pack(part * (10000000 // len(part)))

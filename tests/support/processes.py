@@ -28,6 +28,13 @@ HEAPCTL = str(BUILD / "src/cli/heapctl")
 AGENT = str(BUILD / "src/agent/libheapctl.so")
 PRELOAD = str(BUILD / "src/agent/libheapctl-preload.so")  # what heapctl run preloads
 SANITIZED = os.environ.get("HEAPCTL_SANITIZE", "none") != "none"
+
+
+def repeats(count):
+    """How often to do what may go wrong by chance. The sanitizers have seen all code after a few times, and are slow."""
+    return max(2, count // 10) if SANITIZED else count
+
+
 # A loaded machine is slow; without a fault nothing here waits that long.
 PATIENCE_SECONDS = 60
 

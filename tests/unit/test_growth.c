@@ -91,6 +91,7 @@ static void assert_promise(struct heap heap, double least, double most)
 static void holds_the_truth_of_a_leak(void **state)
 {
 	(void)state;
+	need_plain_build();
 	random_state = 1;
 	/* Four standard errors of 200 trials are 6%; bench/bench_trend.py looks more closely. */
 	assert_promise((struct heap){ .leak = 5, .rounds = 12 }, 0.9, 0.995);
@@ -102,6 +103,7 @@ static void holds_the_truth_of_a_leak(void **state)
 static void holds_the_truth_of_what_is_turned_over(void **state)
 {
 	(void)state;
+	need_plain_build();
 	random_state = 2;
 	assert_promise((struct heap){ .base = 100, .rounds = 12 }, 0.9, 0.995);
 	assert_promise((struct heap){ .base = 1000, .rounds = 24 }, 0.9, 0.995);
@@ -148,6 +150,7 @@ static void assert_swings(size_t rounds, size_t hole)
 static void holds_the_truth_of_swings(void **state)
 {
 	(void)state;
+	need_plain_build();
 	random_state = 5;
 	for (size_t rounds = 8; rounds <= 32; rounds += rounds / 2)
 		assert_swings(rounds, 0);
@@ -156,6 +159,7 @@ static void holds_the_truth_of_swings(void **state)
 static void holds_the_truth_of_swings_beside_a_hole(void **state)
 {
 	(void)state;
+	need_plain_build();
 	random_state = 6;
 	for (size_t hole = 1; hole <= 5; hole++)
 		assert_swings(16, hole);
@@ -184,6 +188,7 @@ static double held_of_a_saw(size_t rounds, double period)
 static void knows_a_fold_that_is_not_quite_right(void **state)
 {
 	(void)state;
+	need_plain_build();
 	random_state = 7;
 	assert_true(held_of_a_saw(60, 6.7) > 0.93);
 	assert_true(held_of_a_saw(50, 9.3) > 0.93);
@@ -501,6 +506,7 @@ static struct growth fit_onset(double level_count, size_t rounds, double onset, 
 static void a_leak_that_begins_late_is_growth_since_then(void **state)
 {
 	(void)state;
+	need_plain_build();
 	static const double shares[] = { 0.25, 0.5, 0.667 };
 	unsigned held = 0, fits = 0;
 
@@ -529,6 +535,7 @@ static void a_leak_that_begins_late_is_growth_since_then(void **state)
 static void no_more_profiles_make_an_onset_harder_to_see(void **state)
 {
 	(void)state;
+	need_plain_build();
 	double before = 0;
 
 	random_state = 9;
@@ -563,6 +570,7 @@ static struct growth fit_levels(size_t rounds, const double *levels, const size_
 static void one_small_step_of_what_stays_is_a_step(void **state)
 {
 	(void)state;
+	need_plain_build();
 	static const double levels[] = { 128, 192 };
 
 	for (size_t rounds = 5; rounds <= 64; rounds++) {
@@ -589,6 +597,7 @@ static double share_of_steps(const struct heap *heap)
 static void few_points_of_what_comes_and_goes_are_seldom_a_step(void **state)
 {
 	(void)state;
+	need_plain_build();
 	static const double survivals[] = { 0.6, 0.75, 0.85 };
 
 	random_state = 17;
@@ -632,6 +641,7 @@ static struct growth simulate_pool(size_t rounds)
 static void a_pool_of_large_objects_is_seldom_a_step(void **state)
 {
 	(void)state;
+	need_plain_build();
 
 	random_state = 18;
 	for (size_t rounds = 8; rounds <= 32; rounds *= 2) {
@@ -662,6 +672,7 @@ static struct growth simulate_few_whole(size_t rounds, double mean, double survi
 static void a_part_of_an_object_is_no_step(void **state)
 {
 	(void)state;
+	need_plain_build();
 
 	random_state = 19;
 	for (int trial = 0; trial < 4 * TRIALS; trial++) {
@@ -678,6 +689,7 @@ static void a_part_of_an_object_is_no_step(void **state)
 static void one_change_is_no_growth(void **state)
 {
 	(void)state;
+	need_plain_build();
 
 	for (size_t rounds = 3; rounds <= 32; rounds++) {
 		for (size_t end = 1; end < rounds; end++) {
@@ -710,6 +722,7 @@ static void two_deploys_are_two_steps(void **state)
 static void steps_in_adjacent_intervals_are_steps(void **state)
 {
 	(void)state;
+	need_plain_build();
 	static const double levels[] = { 128, 192, 256 };
 
 	for (size_t rounds = 4; rounds <= 32; rounds++) {
@@ -924,6 +937,7 @@ static struct growth fit_large(double live, double size, size_t rounds, double *
 static void few_large_objects_that_come_and_go_are_no_leak(void **state)
 {
 	(void)state;
+	need_plain_build();
 	enum { TRENDS = 300, SITES = 3 };
 	static const struct {
 		double size;
@@ -954,6 +968,7 @@ static void few_large_objects_that_come_and_go_are_no_leak(void **state)
 static void holds_the_truth_of_few_large_objects(void **state)
 {
 	(void)state;
+	need_plain_build();
 	random_state = 13;
 	for (size_t rounds = 5; rounds <= 32; rounds += rounds / 2) {
 		double held = 0;
@@ -971,6 +986,7 @@ static void holds_the_truth_of_few_large_objects(void **state)
 static void a_sawtooth_of_few_periods_is_not_sure_of_its_rate(void **state)
 {
 	(void)state;
+	need_plain_build();
 	random_state = 14;
 	assert_true(held_of_a_saw(16, 6.5) > 0.9);
 	assert_true(held_of_a_saw(32, 6.75) > 0.88);
@@ -980,6 +996,7 @@ static void a_sawtooth_of_few_periods_is_not_sure_of_its_rate(void **state)
 static void ups_and_downs_beyond_traffic_fluctuate(void **state)
 {
 	(void)state;
+	need_plain_build();
 	static const size_t rounds[] = { 4, 8, 32, 300 };
 
 	random_state = 58;
@@ -1140,6 +1157,7 @@ static struct growth simulate_leak(double begin, double rate, size_t rounds, con
 static void a_leak_has_no_steps_by_chance(void **state)
 {
 	(void)state;
+	need_plain_build();
 	static const size_t rounds[] = { 5, 16, 40, 100 };
 
 	random_state = 51;
@@ -1163,6 +1181,7 @@ static void a_leak_has_no_steps_by_chance(void **state)
 static void a_leak_beside_traffic_has_no_steps_by_chance(void **state)
 {
 	(void)state;
+	need_plain_build();
 	static const size_t rounds[] = { 100, 300, 1000 };
 
 	random_state = 57;
@@ -1302,6 +1321,7 @@ static struct growth simulate_late_growth(size_t rounds, double rate)
 static void no_step_takes_more_than_was_there(void **state)
 {
 	(void)state;
+	need_plain_build();
 	static const size_t rounds[] = { 8, 100, 300 };
 
 	random_state = 59;
@@ -1337,6 +1357,7 @@ static void growth_that_began_a_point_later_has_no_step_against_it(void **state)
 static void holds_the_truth_of_an_onset(void **state)
 {
 	(void)state;
+	need_plain_build();
 	random_state = 60;
 	for (size_t rounds = 8; rounds <= 32; rounds *= 2) {
 		unsigned held = 0;

@@ -206,12 +206,14 @@ static void check_intervals(struct heap (*run)(uint64_t seed))
 static void intervals_contain_the_truth_in_95_of_100_programs(void **state)
 {
 	(void)state;
+	need_plain_build();
 	check_intervals(run_program);
 }
 
 static void they_do_in_programs_of_another_kind(void **state)
 {
 	(void)state;
+	need_plain_build();
 	check_intervals(run_phases);
 }
 
