@@ -116,7 +116,7 @@ static bool check_rights(const struct process *process, bool is_forced, struct e
 
 /* A file of which code is mapped: its readable mappings, by their place in the file. */
 struct mapped_file {
-	struct proc_map last, before_last;
+	struct proc_map last, before_last, before_these;
 	bool has_code;
 };
 
@@ -143,6 +143,11 @@ static bool has_own_page(pid_t pid, const struct proc_map *map)
 	return got <= 0;
 }
 
+static bool is_constant(const struct proc_map *map)
+{
+	return map->start < map->limit && !map->writable && !map->executable;
+}
+
 /*
  * What was done to the file in its place while it was mapped; NULL: nothing. Where it was cut, a
  * page that the loader had written to is gone; where it was then written again, such a page is what
@@ -164,9 +169,11 @@ static const char *find_damage(const struct process *process, const struct mappe
 		return NULL;
 	if ((uint64_t)status.st_size <= last_page)
 		return "was cut";
+	/* Until the loader protects it, the constants are in front of what can be written. */
+	const struct proc_map *const constants = &file->before_these;
 	const bool has_relro =
-		last->writable && !relro->writable && !relro->executable &&
-		relro->limit == last->start && relro->start < relro->limit &&
+		last->writable && is_constant(relro) && is_constant(constants) &&
+		constants->file_offset != 0 && relro->limit == last->start &&
 		relro->file_offset + (relro->limit - relro->start) == last->file_offset;
 	return has_relro && !has_own_page(process->pid, relro) ? "was written again" : NULL;
 }
@@ -193,6 +200,7 @@ static bool check_files(const struct process *process, bool is_forced, struct er
 		}
 		file.has_code = file.has_code || map.executable;
 		if (map.file_offset >= file.last.file_offset) {
+			file.before_these = file.before_last;
 			file.before_last = file.last;
 			file.last = map;
 		}
