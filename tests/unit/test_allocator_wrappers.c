@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/allocator_wrappers.h"
 
+#include "analysis/allocator_frames.h"
 #include "analysis/view_builder.h"
 #include "base/xalloc.h"
 #include "profile_texts.h"
@@ -161,7 +162,21 @@ static void wrappers_that_were_inlined_are_cut_off_too(void **state)
 		"std::__new_allocator::allocate (inline)\n");
 }
 
+/* Its entries often jump to these, and are not in the stack then. */
+static void knows_functions_that_the_entries_of_jemalloc_jump_to(void **state)
+{
+	static const char *const names[] = { "do_rallocx", "do_realloc_nonnull",
+		"do_realloc_nonnull_zero", "irallocx_prof", "imalloc_body",
+		"_rjem_je_prof_tctx_create" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		assert_true(allocator_frame_has_name(PROFILE_HEAP, names[i]));
+	assert_false(allocator_frame_has_name(PROFILE_HEAP, "do_something"));
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(knows_functions_that_the_entries_of_jemalloc_jump_to),
 	cmocka_unit_test(names_say_what_may_be_a_wrapper),
 	cmocka_unit_test(callers_of_wrappers_are_the_leaves),
 	cmocka_unit_test(a_function_that_calls_other_code_is_no_wrapper),
