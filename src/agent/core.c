@@ -75,22 +75,6 @@ bool core_observe(struct core *core, bool *active, struct error *err)
 	return true;
 }
 
-/*
- * Before the first sample. Where it cannot be, the stacks are jemalloc's, which status says; the
- * sampler has no others.
- */
-static bool prepare_stacks(struct core *core, struct error *err)
-{
-	const bool is_needed = allocator_has_other_sampler(core->allocator);
-
-	if ((core->settings.jemalloc_stacks && !is_needed) ||
-		stacks_take_over(core->allocator, err) || !is_needed)
-		return true;
-	if (err->kind == ERROR_MEMORY)
-		return error_hint(err, "raise the limit of its address space (RLIMIT_AS)");
-	return false;
-}
-
 /* The loader is asked for symbols when sampling begins, and reads all modules. */
 static bool check_modules(struct error *err)
 {
@@ -103,12 +87,30 @@ static bool check_modules(struct error *err)
 	return error_hint(err, "whoever reads the rest ends the process: restart it");
 }
 
+/*
+ * Before the first sample. Where it cannot be, the stacks are jemalloc's, which status says; the
+ * sampler has no others.
+ */
+static bool prepare_stacks(struct core *core, struct error *err)
+{
+	const bool is_needed = allocator_has_other_sampler(core->allocator);
+
+	if (!check_modules(err))
+		return false;
+	if ((core->settings.jemalloc_stacks && !is_needed) ||
+		stacks_take_over(core->allocator, err) || !is_needed)
+		return true;
+	if (err->kind == ERROR_MEMORY)
+		return error_hint(err, "raise the limit of its address space (RLIMIT_AS)");
+	return false;
+}
+
 static bool switch_sampling(
 	struct core *core, bool active, enum core_cause cause, bool *was_active, struct error *err)
 {
 	bool before = false;
 
-	if (active && (!check_modules(err) || !prepare_stacks(core, err)))
+	if (active && !prepare_stacks(core, err))
 		return false;
 	if (!core_observe(core, &before, err) ||
 		!allocator_active_set(core->allocator, active, &before, err))

@@ -674,6 +674,23 @@ class CutFiles(SamplerCase):
             self.heapctl("account", process.pid)
         self.check_cut(use, {"LD_PRELOAD": AGENT})
 
+    def test_a_library_in_front_of_the_c_library(self):
+        """The loader reads it to find any symbol. Sampling is switched on in each way there is."""
+        library = self.build("libcut.so", "#include <stdlib.h>\nvoid *take(void) { return malloc(1); }", "-shared", "-fPIC")
+        program = self.build("opens", OPENED, "-Wl,--no-as-needed", "-x", "none", library, "-ldl")
+        preload = f"{library_of('jemalloc')}:{AGENT}"
+        process = self.start(program, env={"LD_PRELOAD": preload, "MALLOC_CONF": "prof:true,prof_active:false", "LD_BIND_NOW": "1"},
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.go_on(process, "ready")
+        self.wait_for_agent(process.pid)
+        os.truncate(library, 4096)
+        for verb in ("activate", "start"):
+            self.assertIn(f"{library} was cut while ", self.heapctl(verb, process.pid, code=1)[1])
+        # Without the agent's unwinder, which needs a symbol.
+        self.heapctl("mallctl", process.pid, "prof.active=true")
+        self.answer(process)
+        self.go_on(process, "allocated")
+
     def test_while_sampling_is_on(self):
         def use(process, reason):
             self.ask_all(process)
