@@ -150,27 +150,18 @@ static void set(struct launch_plan *plan, const char *name, const char *value)
 }
 
 /* Shells start other programs; what is to be profiled is one of those. */
-static bool is_shell(const char *path)
-{
-	static const char *const shells[] = { "sh", "dash", "bash", "ksh", "zsh", "mksh", "ash",
-		"fish", "env" };
-
-	for (size_t i = 0; i < sizeof shells / sizeof shells[0]; i++) {
-		if (strcmp(path_base_name(path), shells[i]) == 0)
-			return true;
-	}
-	return false;
-}
+static const char *const shells[] = { "sh", "dash", "bash", "ksh", "zsh", "mksh", "ash", "fish",
+	"env", NULL };
 
 /* Programs that change something about their process and become another program. */
-static bool is_wrapper(const char *path)
-{
-	static const char *const wrappers[] = { "chroot", "chrt", "ionice", "nice", "nohup",
-		"numactl", "prlimit", "runuser", "setarch", "setpriv", "setsid", "stdbuf",
-		"systemd-run", "taskset", "timeout", "unshare" };
+static const char *const wrappers[] = { "chroot", "chrt", "ionice", "nice", "nohup", "numactl",
+	"prlimit", "runuser", "setarch", "setpriv", "setsid", "stdbuf", "systemd-run", "taskset",
+	"timeout", "unshare", NULL };
 
-	for (size_t i = 0; i < sizeof wrappers / sizeof wrappers[0]; i++) {
-		if (strcmp(path_base_name(path), wrappers[i]) == 0)
+static bool is_one_of(const char *const names[], const char *path)
+{
+	for (size_t i = 0; names[i] != NULL; i++) {
+		if (strcmp(path_base_name(path), names[i]) == 0)
 			return true;
 	}
 	return false;
@@ -186,7 +177,7 @@ static bool follow_script(struct launch_plan *plan, const char *command, struct 
 	for (int i = 0; i < INTERPRETERS_MAX && program->kind == PROGRAM_SCRIPT; i++) {
 		char interpreter[sizeof program->interpreter];
 		strcpy(interpreter, program->interpreter);
-		if (is_shell(interpreter)) {
+		if (is_one_of(shells, interpreter)) {
 			error_set(err, ERROR_USAGE,
 				"%s is a script for %s, which starts other programs", command,
 				interpreter);
@@ -274,7 +265,7 @@ static bool find_program(
 	if (request->exes == NULL && plan->program.kind == PROGRAM_SCRIPT)
 		return follow_script(plan, request->command, err);
 	if (request->exes == NULL) {
-		if (is_shell(request->command) || is_wrapper(request->command))
+		if (is_one_of(shells, request->command) || is_one_of(wrappers, request->command))
 			add_note(plan,
 				"what %s starts gets no agent (name it: heapctl run --exe NAME -- "
 				"%s ...)",
