@@ -10,7 +10,7 @@ import subprocess
 import unittest
 
 from gateway import GatewayCase
-from processes import BUILD, HEAPCTL, free_port, need, wait_until
+from processes import BUILD, HEAPCTL, free_port, listens, need, wait_until
 
 CONTRIB = pathlib.Path(__file__).resolve().parents[2] / "contrib"
 SERVICE, SOCKET, DROP_IN = "heapctl-gateway.service", "heapctl-gateway.socket", "heapctl-server.conf"
@@ -110,7 +110,7 @@ class Sockets(GatewayCase):
     def test_a_path_that_stays_systemds(self):
         path = os.path.join(self.folder, "gateway.sock")
         activator = self.start(need("systemd-socket-activate"), "-l", path, "-E", f"HEAPCTL_DIR={self.agents}",
-                               HEAPCTL, "serve", self.process.pid, wait_for=lambda: os.path.exists(path), umask=0o077)
+                               HEAPCTL, "serve", self.process.pid, wait_for=lambda: listens(path), umask=0o077)
         os.chmod(path, 0o600)
         self.expect(self.ask_unix(path, "/targets"), 200)
         self.end(activator)

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import threading
 
-from processes import Case, wait_until
+from processes import Case, listens, wait_until
 
 PROFILE = b"heap_v2/524288\n  t*: 1: 100 [0: 0]\n@ 0x401000 0x402000\n  t*: 1: 100 [0: 0]\n\nMAPPED_LIBRARIES:\n"
 ENDLESS = 1536 << 20
@@ -137,13 +137,13 @@ class HostileCase(Case):
             os.chown(folder, user, user)
             options = {"user": user, "group": user, "extra_groups": []}
         with open(__file__, encoding="utf-8") as file:
-            source = file.read().replace("from processes import Case, wait_until\n", "Case = object\n")
+            source = file.read().replace("from processes import Case, listens, wait_until\n", "Case = object\n")
         # The name is its argv[0]; its text is an argument, because the tests' folder may be closed to that user.
         process = subprocess.Popen([name, "-c", source, folder, kind], executable=PYTHON, stdin=subprocess.DEVNULL, cwd="/",
                                    env={"HEAPCTL_DIR": folder, "PATH": "/usr/bin:/bin"}, **options)
         self.addCleanup(self.end, process)
         path = os.path.join(folder, f"{process.pid}.sock")
-        wait_until(lambda: os.path.exists(path) or process.poll() is not None, f"{name} to listen")
+        wait_until(lambda: listens(path) or process.poll() is not None, f"{name} to listen")
         self.assertIsNone(process.poll())
         process.socket_path = path
         return process

@@ -74,6 +74,16 @@ def open_descriptors(task):
     return found
 
 
+def listens(path):
+    """Whether a Unix socket of this name accepts clients: between bind and listen the name is there, and refuses them."""
+    accepts = "00010000"  # __SO_ACCEPTCON of the kernel
+    for line in pathlib.Path("/proc/net/unix").read_text(errors="surrogateescape").splitlines()[1:]:
+        words = line.split(maxsplit=7)
+        if len(words) == 8 and words[3] == accepts and words[7] == path:
+            return True
+    return False
+
+
 def other_gateways():
     """The pids of all heapctl serve on this machine."""
     found = []
