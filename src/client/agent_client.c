@@ -199,21 +199,29 @@ static bool has_agent_ended(const struct target *target)
 	return true;
 }
 
+static bool executes_another(const struct target *target)
+{
+	struct process now;
+	struct error ignored;
+
+	return process_read(target->process.pid, &now, &ignored) &&
+	       strcmp(now.exe, target->process.exe) != 0;
+}
+
 /* Another command has detached it, or the process has executed another program. */
 static bool explain_loss(const struct target *target, struct error *err)
 {
 	const int pid = (int)target->process.pid;
-	struct process_modules modules;
-	struct error ignored;
 
 	if (process_has_ended(&target->process))
 		return error_set(err, ERROR_NOT_FOUND, "%s has ended", target->label);
-	const bool is_other = process_read_modules(target->process.pid, &modules, &ignored) &&
-			      modules.agent[0] == '\0';
-	error_set(err, ERROR_NOT_FOUND, "%s has no agent any more: %s", target->label,
-		is_other ? "it executes another program now" : "the agent has ended");
-	return error_hint(
-		err, "heapctl attach %d %s", pid, is_other ? "loads one" : "starts it again");
+	if (executes_another(target)) {
+		error_set(err, ERROR_NOT_FOUND, "%s executes another program now", target->label);
+		return error_hint(
+			err, "try again; if that has no agent, heapctl attach %d loads one", pid);
+	}
+	error_set(err, ERROR_NOT_FOUND, "%s has no agent any more: the agent has ended", target->label);
+	return error_hint(err, "heapctl attach %d starts it again", pid);
 }
 
 /* Names the target that failed, unless the connection's own message does. */
@@ -223,7 +231,8 @@ static bool name_target(const struct target *target, const struct stream *stream
 		return false;
 	if (target->process.pid != 0 && process_has_ended(&target->process))
 		return error_set(err, ERROR_NOT_FOUND, "%s has ended", target->label);
-	if (target->process.pid != 0 && is_lost(err) && has_agent_ended(target))
+	if (target->process.pid != 0 && is_lost(err) &&
+		(executes_another(target) || has_agent_ended(target)))
 		return explain_loss(target, err);
 	if (strcmp(stream->peer, target->label) == 0 && strstr(err->message, stream->peer) != NULL)
 		return false;

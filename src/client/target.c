@@ -22,6 +22,8 @@ enum {
 	PROBE_IDLE_MS = 2000,
 	/* A young process: its agent makes its socket 0.1 s and 1 s after its start. */
 	YOUNG_MS = 1200,
+	/* One with the code of an agent may have executed its program a moment ago. */
+	EXECUTED_MS = 300,
 	NAMES_SHOWN = 6,
 };
 
@@ -338,13 +340,23 @@ static bool find_agent(const struct process *process, struct target *target, str
 	return explain_no_agent(process, false, err);
 }
 
-/*
- * The same, and wakes an agent that is there on demand. Of a young process the agent may just be
- * making its socket.
- */
+/* Whether the agent of a process without a socket may just be making it. */
+static bool may_start(const struct process *process, int64_t looked_ms)
+{
+	struct process_modules modules;
+	struct error ignored;
+
+	return process_age_ms(process->pid) < YOUNG_MS ||
+	       (clock_monotonic_ms() < looked_ms + EXECUTED_MS &&
+		       process_read_modules(process->pid, &modules, &ignored) &&
+		       modules.agent[0] != '\0');
+}
+
+/* The same, and wakes an agent that is there on demand. */
 static bool reach_agent(const struct process *process, int64_t deadline_ms, struct target *target,
 	struct error *err)
 {
+	const int64_t looked_ms = clock_monotonic_ms();
 	bool denied;
 
 	for (;;) {
@@ -360,7 +372,7 @@ static bool reach_agent(const struct process *process, int64_t deadline_ms, stru
 			       (state == WAKE_AWAKE || (wake_can_make_thread(process, err) &&
 							       check_root(process, err))) &&
 			       wake_agent(process, deadline_ms, target, &denied, err);
-		if (process_age_ms(process->pid) >= YOUNG_MS)
+		if (!may_start(process, looked_ms))
 			return explain_no_agent(process, true, err);
 		poll(NULL, 0, WAKE_INTERVAL_MS);
 	}
