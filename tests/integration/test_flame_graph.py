@@ -7,6 +7,7 @@ import random
 import subprocess
 import tempfile
 import unittest
+from xml.etree import ElementTree
 
 import browser
 import processes
@@ -173,6 +174,52 @@ class FlameGraph(unittest.TestCase):
         self.wait_for_text(".fg-crumbs [aria-current]", "malloc")
         self.browser.press("Escape")
         self.wait_for_text(".fg-crumbs", "Click a box")
+
+    def test_a_sandwich_has_callers_above_and_callees_below(self):
+        stacks = "".join(f"{size * MIB} 0 0 1 {stack}\n" for size, stack in (
+            (4, "main\tread\tparse\tmalloc"), (2, "main\twrite\tparse\tgrow\tmalloc"), (1, "main\twrite\tmalloc")))
+        path = self.write("sandwich.html", draw(stacks, "flame"))
+        self.show(path)
+        self.assertTrue(self.browser.evaluate("[...document.querySelectorAll('.fg-switch button')][2].disabled"))
+        self.browser.click(".fg-functions tbody button[title=parse]")
+        self.browser.click(".fg-details button", "Both")
+        self.wait_for_text(".fg-crumbs", "callers and callees of")
+        self.focus_picture()
+        for key, said in (("ArrowDown", "parse, 6.0 MiB"), ("ArrowDown", "malloc, 4.0 MiB"), ("ArrowRight", "grow, 2.0 MiB"), ("ArrowUp", "parse, 6.0 MiB"),
+                          ("ArrowUp", "read, 4.0 MiB"), ("ArrowRight", "write, 2.0 MiB"), ("ArrowUp", "main, 2.0 MiB"), ("ArrowDown", "write, 2.0 MiB")):
+            self.browser.press(key)
+            self.wait_for_text("#flame-announcer", said)
+        self.browser.press("Shift+Y")
+        self.wait_for_text("#flame-announcer", "Copied a stack of 2 functions")
+        # In the middle instead: rows of main, write, and below it parse and malloc.
+        self.browser.press("Enter")
+        self.wait_for_text(".fg-crumbs [aria-current]", "write")
+        fragment = self.browser.evaluate("location.hash")[1:]
+        self.assertIn("order=both", fragment)
+        self.show(path, fragment)
+        self.wait_for_text(".fg-crumbs [aria-current]", "write")
+        self.browser.click("canvas", x=60, y=10)
+        self.wait_for_text(".fg-details h2", "main")
+        self.assertIn("3.0 MiB", self.text(".fg-details"))
+        self.browser.press("Escape")
+        self.wait_for_text(".fg-crumbs", "Click a box")
+        self.assertEqual(self.browser.complaints(), [])
+
+    def test_the_picture_can_be_saved(self):
+        self.show(self.small, "theme=dark")
+        before = self.browser.evaluate("document.querySelector('canvas').style.height")
+        saved = {}
+        for kind in ("SVG", "PNG"):
+            self.browser.click(".fg-save summary")
+            saved[kind] = os.path.join(self.folder.name, f"picture.{kind.lower()}")
+            self.assertRegex(self.browser.download(saved[kind], ".fg-save button", kind), rf"\.flame\.{kind.lower()}$")
+        texts = [element.text for element in ElementTree.parse(saved["SVG"]).iter() if element.text and element.text.strip()]
+        self.assertIn("parse, 6.0 MiB", texts)
+        self.assertIn("cache::Table<int, std::string>::grow(unsigned long), 3.0 MiB", texts)
+        data = pathlib.Path(saved["PNG"]).read_bytes()
+        self.assertEqual(data[:8], b"\x89PNG\r\n\x1a\n")
+        self.assertEqual(int.from_bytes(data[20:24], "big"), 5 * 22 + 1)
+        self.assertEqual(self.browser.evaluate("document.querySelector('canvas').style.height"), before)
 
     def test_the_counter_can_be_changed(self):
         self.show(self.small, "show=inuse_objects")

@@ -93,7 +93,8 @@ export class PictureView {
       el('div.row', this.source.leading(), segments('as', SHAPES, this.shape, shape => this.set({ shape })),
         el('span.spring'), actionButton('Copy link', copyLink),
         saveMenu(saved.map(([format, text, extension]) =>
-          [text, () => download(this.path(format), this.source.fileName(extension))]))),
+          [text, () => download(this.path(format), this.source.fileName(extension))]).concat(this.shape !== 'flame' ? []
+          : [['png', 'What is shown (PNG)'], ['svg', 'What is shown (SVG)']].map(([format, text]) => [text, () => this.flame?.save(format)])))),
       this.shape === 'flame' ? null : el('div.row',
         select('of', COUNTERS, values.counter || 'inuse_space', counter => this.set({ counter })),
         select('by', GRANULARITIES, values.granularity || 'functions', granularity => this.set({ granularity })),

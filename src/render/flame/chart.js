@@ -2,13 +2,14 @@
 /*
  * The picture: boxes on a canvas of the size of its visible part. Only boxes that are wide enough
  * are laid out, and only visible rows are drawn, so that the work grows with the screen and not
- * with the profile.
+ * with the profile. A sandwich has a second tree, of callers, on the other side of the root.
  */
 const ROW = 22;
 const NARROWEST = 0.6; /* pixels; below, a box is part of the grey of its neighbours */
 const TEXT_FROM = 28;  /* pixels a box needs to carry text */
 const ZOOM_MS = 220;
-const FONT = '12px ui-sans-serif, system-ui, -apple-system, "Segoe UI", "Liberation Sans", sans-serif';
+const FONT_FAMILY = 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", "Liberation Sans", sans-serif';
+const FONT = `12px ${FONT_FAMILY}`;
 
 class Chart {
   constructor(handlers) {
@@ -96,11 +97,20 @@ class Chart {
     this.canvas.style.height = `${height}px`;
   }
 
-  /* Rows of [box, left, right] in pixels; a null box stands for what is too narrow to see. */
   layOut() {
     if (!this.width)
       return;
-    const { tree } = this.picture, whole = tree.root.size || 1, [from, to] = this.range;
+    const { tree, callers } = this.picture;
+    const above = callers ? this.rowsOf(callers).slice(1).reverse() : [];
+    this.rows = [...above, ...this.rowsOf(tree)];
+    this.middle = above.length;
+    this.spacer.style.height = `${Math.max(this.rows.length * ROW + 1, this.height)}px`;
+    this.requestDraw();
+  }
+
+  /* Rows of [box, left, right] in pixels; a null box stands for what is too narrow to see. */
+  rowsOf(tree) {
+    const whole = tree.root.size || 1, [from, to] = this.range;
     const toPixels = this.width / (to - from), rows = [];
     const put = (depth, box, left, right) => {
       const row = rows[depth] ??= [];
@@ -123,9 +133,12 @@ class Chart {
       box.children.forEach(place);
     };
     place(tree.root);
-    this.rows = rows;
-    this.spacer.style.height = `${Math.max(rows.length * ROW + 1, this.height)}px`;
-    this.requestDraw();
+    return rows;
+  }
+
+  /* The row of a box: an index of rows. */
+  levelOf(box) {
+    return box.tree === this.picture.callers ? this.middle - box.depth : this.middle + box.depth;
   }
 
   get contentHeight() {
@@ -133,15 +146,15 @@ class Chart {
   }
 
   /* Top of a row in the whole picture. */
-  topOf(depth) {
-    return this.picture.isFlame ? this.contentHeight - (depth + 1) * ROW : depth * ROW;
+  topOf(level) {
+    return this.picture.isFlame ? this.contentHeight - (level + 1) * ROW : level * ROW;
   }
 
   reveal(box) {
     const { element } = this;
     if (!box || !this.height)
       return;
-    const top = this.topOf(box.depth), margin = 3 * ROW;
+    const top = this.topOf(this.levelOf(box)), margin = 3 * ROW;
     if (top - margin < element.scrollTop)
       element.scrollTop = Math.max(0, top - margin);
     else if (top + ROW + margin > element.scrollTop + this.height)
@@ -168,8 +181,8 @@ class Chart {
     context.font = FONT;
     context.textBaseline = 'middle';
     let count = 0;
-    this.rows.forEach((row, depth) => {
-      const y = this.topOf(depth) - scrolled;
+    this.rows.forEach((row, level) => {
+      const y = this.topOf(level) - scrolled;
       if (y + ROW < 0 || y > height)
         return;
       for (const [box, left, right] of row)
@@ -259,10 +272,10 @@ class Chart {
   drawMarks(scrolled) {
     const { selected, hovered, colours } = this.picture, { context } = this;
     const outline = (box, width, colour) => {
-      const place = this.rows[box.depth]?.find(([other]) => other === box);
+      const level = this.levelOf(box), place = this.rows[level]?.find(([other]) => other === box);
       if (!place)
         return;
-      const y = this.topOf(box.depth) - scrolled;
+      const y = this.topOf(level) - scrolled;
       context.lineWidth = width;
       context.strokeStyle = colour;
       context.strokeRect(place[1] + width / 2, y + width / 2,
@@ -280,21 +293,23 @@ class Chart {
   boxAt(event) {
     const bounds = this.canvas.getBoundingClientRect();
     const x = event.clientX - bounds.left, y = event.clientY - bounds.top + this.element.scrollTop;
-    const depth = Math.floor(this.picture?.isFlame ? (this.contentHeight - y) / ROW : y / ROW);
-    const place = this.rows[depth]?.find(([, left, right]) => x >= left && x < right);
+    const level = Math.floor(this.picture?.isFlame ? (this.contentHeight - y) / ROW : y / ROW);
+    const place = this.rows[level]?.find(([, left, right]) => x >= left && x < right);
     return place ? place[0] : null;
   }
 
   /* The box that an arrow key leads to. */
   neighbour(box, key) {
-    const isDown = (key === 'ArrowDown') !== this.picture.isFlame;
+    const { tree, callers, isFlame } = this.picture, level = this.levelOf(box);
     if (key === 'ArrowLeft' || key === 'ArrowRight') {
-      const row = (this.rows[box.depth] ?? []).filter(([other]) => other !== null);
+      const row = (this.rows[level] ?? []).filter(([other]) => other !== null);
       return row[row.findIndex(([other]) => other === box) + (key === 'ArrowLeft' ? -1 : 1)]?.[0];
     }
-    if (!isDown)
-      return box.parent;
-    return (this.rows[box.depth + 1] ?? []).find(([other]) => other?.parent === box)?.[0];
+    const step = (key === 'ArrowDown') !== isFlame ? 1 : -1, isRoot = box === tree.root;
+    if (!isRoot && (step > 0) !== (box.tree === tree))
+      return box.parent === callers?.root ? tree.root : box.parent;
+    const parent = isRoot && step < 0 ? callers?.root : box;
+    return (this.rows[level + step] ?? []).find(([other]) => other && other.parent === parent)?.[0];
   }
 
   /* For printing: all rows at once. The paper's layout is no resizing: it comes from this size. */

@@ -34,6 +34,7 @@ class Colours {
     this.model = model;
     this.isDark = isDark;
     this.caches = { module: new Map(), function: new Map() };
+    this.paper = isDark ? '#171614' : '#fdfcfa'; /* as colours.css has it */
     this.text = isDark ? '#f3f1ec' : '#1d1b18';
     this.rest = css(isDark ? oklch(0.36, 0.008, 80) : oklch(0.9, 0.008, 80));
   }

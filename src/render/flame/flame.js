@@ -19,13 +19,15 @@ class FlameGraph {
     });
     const actions = {
       zoom: box => this.zoomTo(box),
-      focus: (node, isInverted) => this.focusOn(node, isInverted),
-      copy: text => this.copy(text),
+      focus: (node, order) => this.focusOn(node, order),
+      copy: text => this.copy(text, text),
+      copyStack: box => this.copyStack(box),
       select: node => this.selectFunction(node),
     };
     this.details = new Details(actions);
     this.table = new FunctionTable(actions);
     this.tooltip = new Tooltip();
+    this.callers = null;
     this.help = makeHelp();
     this.build(data);
     this.listen();
@@ -37,7 +39,7 @@ class FlameGraph {
     return {
       counter: data.shown,
       isFlame: false,
-      isInverted: data.is_inverted,
+      order: data.is_inverted ? 'callers' : 'callees',
       colour: data.is_difference ? 'difference' : this.defaultColour(data.shown),
       query: '',
       focus: -1,
@@ -66,8 +68,9 @@ class FlameGraph {
     if (data.is_difference)
       colours.unshift(['difference', 'by change']);
     this.colourSelect = select(colours, 'colour');
-    this.flameButtons = this.makeSwitch('Direction', [['Icicle', false], ['Flame', true]], 'isFlame');
-    this.invertButtons = this.makeSwitch('Order', [['Callees', false], ['Callers', true]], 'isInverted');
+    this.flameButtons = this.makeSwitch('Direction', [['Icicle', false], ['Flame', true]], isFlame => this.change({ isFlame }));
+    this.orderButtons = this.makeSwitch('Order', [['Callees', 'callees'], ['Callers', 'callers'], ['Both', 'both']],
+      order => this.setOrder(order));
     this.buildSearch();
     this.total = el('p.fg-total');
     this.crumbs = el('nav.fg-crumbs', { 'aria-label': 'Zoom' });
@@ -78,10 +81,10 @@ class FlameGraph {
         el('div.fg-title', el('h1', data.title || 'Heap profile'),
           el('p', this.describe(data))), this.total),
       el('div.fg-toolbar', { role: 'toolbar', 'aria-label': 'View' },
-        field('Show', this.counterSelect), this.invertButtons.element, this.flameButtons.element,
+        field('Show', this.counterSelect), this.orderButtons.element, this.flameButtons.element,
         field('Colour', this.colourSelect), this.search,
         ...(this.embedded ? []
-          : [makeButton('\u25d0', 'Light or dark (t)', () => this.toggleTheme(), { 'aria-label': 'Light or dark' })]),
+          : [this.makeSaveMenu(), makeButton('\u25d0', 'Light or dark (t)', () => this.toggleTheme(), { 'aria-label': 'Light or dark' })]),
         makeButton('?', 'Keys (?)', () => this.help.showModal(), { 'aria-label': 'Keys' })),
       this.crumbs,
       el('div.fg-main',
@@ -95,11 +98,36 @@ class FlameGraph {
     return [data.is_difference ? 'what changed' : '', data.subtitle, data.sampling].filter(Boolean).join(' \u00b7 ');
   }
 
-  makeSwitch(label, choices, key) {
+  /* Another page has a menu of its own. */
+  makeSaveMenu() {
+    const menu = el('details.fg-save', el('summary', 'Save'));
+    const way = (text, format) => makeButton(text, `What is shown, as ${text}`, () => {
+      menu.open = false;
+      this.save(format).catch(problem => alert(problem.message));
+    });
+    menu.append(el('div', way('PNG', 'png'), way('SVG', 'svg')));
+    return menu;
+  }
+
+  /* The whole picture as a file, in the colours of the screen. */
+  async save(format) {
+    const { data } = this.model, { chart, tree } = this, title = data.title || 'heap';
+    const heading = `${title}, ${tree.measure.counter.label}: ${this.total.firstChild.textContent}`;
+    chart.beginPrint(Math.max(chart.width, 1000));
+    try {
+      saveFile(format === 'svg' ? pictureAsSvg(chart, heading) : await pictureAsPng(chart),
+        `${title.replace(/[^\w.-]+/g, '_')}.flame.${format}`);
+    } finally {
+      chart.endPrint();
+    }
+  }
+
+  makeSwitch(label, choices, choose) {
     const buttons = choices.map(([text, value]) =>
-      makeButton(text, `${label}: ${text.toLowerCase()}`, () => this.change({ [key]: value })));
+      makeButton(text, `${label}: ${text.toLowerCase()}`, () => choose(value)));
     return {
       element: el('div.fg-switch', { role: 'group', 'aria-label': label }, ...buttons),
+      buttons,
       show: value => buttons.forEach((button, i) =>
         button.setAttribute('aria-pressed', String(choices[i][1] === value))),
     };
@@ -155,9 +183,26 @@ class FlameGraph {
       : this.state.theme === 'dark');
   }
 
+  /* The function that is chosen, or -1. */
+  get node() {
+    return (this.selected ?? this.zoom).node;
+  }
+
+  get isSandwich() {
+    return this.callers !== null;
+  }
+
+  /* Callers and callees at once are those of one function. */
+  setOrder(order) {
+    if (order === 'both' && this.state.focus < 0)
+      this.focusOn(this.node, order);
+    else
+      this.change({ order });
+  }
+
   /* Another state; a turned or refocused tree starts unzoomed, another counter keeps its place. */
   change(changes, isStep = false) {
-    const turns = ['isInverted', 'focus'].some(key => key in changes && changes[key] !== this.state[key]);
+    const turns = ['order', 'focus'].some(key => key in changes && changes[key] !== this.state[key]);
     this.state = { ...this.state, ...(turns ? { zoom: [] } : {}), ...changes };
     if (turns)
       this.selected = null;
@@ -178,7 +223,7 @@ class FlameGraph {
     this.counterSelect.value = state.counter;
     this.colourSelect.value = state.colour;
     this.flameButtons.show(state.isFlame);
-    this.invertButtons.show(state.isInverted);
+    this.orderButtons.show(state.order);
     this.total.replaceChildren(...this.totalText(measure));
     this.updateCrumbs();
     this.updateLegend();
@@ -195,13 +240,15 @@ class FlameGraph {
   }
 
   updateTree() {
-    const { counter, isInverted, focus, zoom } = this.state, key = [counter, isInverted, focus].join();
+    const { counter, order, focus, zoom } = this.state, key = [counter, order, focus].join();
     if (key !== this.treeKey) {
       const lineage = this.selected?.lineage.slice(1).map(box => box.node);
-      this.tree = new Tree(this.model, counter, isInverted, focus);
+      const isAbove = this.isSandwich && this.selected?.tree === this.callers;
+      this.tree = new Tree(this.model, counter, order === 'callers', focus);
+      this.callers = order === 'both' ? new Tree(this.model, counter, true, focus) : null;
       this.treeKey = key;
       this.hovered = null;
-      this.selected = lineage ? this.tree.find(lineage) : null;
+      this.selected = lineage ? (isAbove && this.callers || this.tree).find(lineage) : null;
     }
     this.zoom = this.tree.find(zoom);
   }
@@ -240,7 +287,7 @@ class FlameGraph {
   }
 
   updateCrumbs() {
-    const { names } = this.model, { focus, isInverted } = this.state;
+    const { names } = this.model, { focus, order } = this.state;
     const crumb = (box, text, isLast) => {
       const button = makeButton(text, text, () => this.zoomTo(box));
       if (isLast)
@@ -249,8 +296,8 @@ class FlameGraph {
     };
     const boxes = this.zoom.lineage, items = [];
     if (focus >= 0)
-      items.push(makeButton(`\u2715 ${isInverted ? 'callers' : 'callees'} of`, 'Back to everything (Home)',
-        () => this.change({ focus: -1, isInverted: false })));
+      items.push(makeButton(`\u2715 ${order === 'both' ? 'callers and callees' : order} of`, 'Back to everything (Home)',
+        () => this.change({ focus: -1, order: 'callees' })));
     boxes.forEach((box, i) => {
       if (boxes.length > 9 && i > 1 && i < boxes.length - 6) {
         if (i === 2)
@@ -291,8 +338,9 @@ class FlameGraph {
     const box = this.selected ?? (zoom.node >= 0 ? zoom : null);
     this.details.show(box, model, tree.measure, box && colours.fill(box, state.colour));
     this.table.mark(box ? box.node : -1);
+    this.orderButtons.buttons[2].disabled = this.node < 0;
     this.chart.show({
-      tree, zoom, colours, names: model.names, matches: this.matches, colour: state.colour,
+      tree, callers: this.callers, zoom, colours, names: model.names, matches: this.matches, colour: state.colour,
       isFlame: state.isFlame, selected: this.selected, hovered: this.hovered,
     });
   }
@@ -312,7 +360,8 @@ class FlameGraph {
 
   click(box) {
     this.select(box, false);
-    this.zoomTo(box);
+    if (!this.isSandwich)
+      this.zoomTo(box);
   }
 
   select(box, isAnnounced = true) {
@@ -325,7 +374,12 @@ class FlameGraph {
     }
   }
 
+  /* In a sandwich the function of the box becomes the middle. */
   zoomTo(box) {
+    if (this.isSandwich) {
+      this.focusOn(box.node, 'both');
+      return;
+    }
     if (box !== this.tree.root)
       this.selected = box;
     else if (this.zoom !== this.tree.root)
@@ -340,8 +394,8 @@ class FlameGraph {
     this.zoomTo(this.zoom.parent);
   }
 
-  focusOn(node, isInverted) {
-    this.change({ focus: node, isInverted, zoom: [] }, true);
+  focusOn(node, order) {
+    this.change({ focus: node, order, zoom: [] }, true);
   }
 
   /* From the table: the function's biggest box, if the tree has one in sight, and its figures. */
@@ -374,8 +428,16 @@ class FlameGraph {
       this.select(found[(at < 0 && step < 0 ? 0 : at) + step] ?? found[step > 0 ? 0 : found.length - 1]);
   }
 
-  copy(text) {
-    const done = () => this.announcer.textContent = `Copied ${text}`;
+  /* Callers first, as a stack is read from its root. */
+  copyStack(box) {
+    const names = box.lineage.filter(({ node }) => node >= 0).map(({ node }) => this.model.names[node]);
+    if (box.tree.isInverted)
+      names.reverse();
+    this.copy(names.join('\n'), `a stack of ${names.length} function${names.length === 1 ? '' : 's'}`);
+  }
+
+  copy(text, what) {
+    const done = () => this.announcer.textContent = `Copied ${what}`;
     const byHand = () => {
       const area = el('textarea', { value: text, className: 'fg-hidden' });
       this.root.append(area);
@@ -409,7 +471,7 @@ class FlameGraph {
   }
 
   keyAction(event) {
-    const { state, selected } = this, node = (selected ?? this.zoom).node;
+    const { state, selected, node } = this;
     const isInChart = event.target === this.chart.canvas || event.target === document.body;
     if (event.target.closest?.('select'))
       return null;
@@ -420,17 +482,19 @@ class FlameGraph {
     const withNode = action => node >= 0 ? action : null;
     return {
       Escape: () => this.stepBack(),
-      Home: () => this.change({ zoom: [], focus: -1, isInverted: state.focus >= 0 ? false : state.isInverted }, true),
+      Home: () => this.change({ zoom: [], focus: -1, order: state.focus >= 0 ? 'callees' : state.order }, true),
       '/': () => this.searchInput.select(),
       '?': () => this.help.showModal(),
       n: () => this.selectMatch(1),
       N: () => this.selectMatch(-1),
-      i: () => this.change({ isInverted: !state.isInverted }),
+      i: () => this.change({ order: state.order === 'callers' ? 'callees' : 'callers' }),
       f: () => this.change({ isFlame: !state.isFlame }),
       t: () => this.toggleTheme(),
-      c: withNode(() => this.focusOn(node, true)),
-      e: withNode(() => this.focusOn(node, false)),
-      y: withNode(() => this.copy(this.model.names[node])),
+      c: withNode(() => this.focusOn(node, 'callers')),
+      e: withNode(() => this.focusOn(node, 'callees')),
+      s: withNode(() => this.focusOn(node, 'both')),
+      y: withNode(() => this.copy(this.model.names[node], this.model.names[node])),
+      Y: withNode(() => this.copyStack(selected ?? this.zoom)),
     }[event.key];
   }
 
@@ -447,7 +511,7 @@ class FlameGraph {
     else if (this.zoom.parent)
       this.zoomTo(this.zoom.parent);
     else if (this.state.focus >= 0)
-      this.change({ focus: -1, isInverted: false }, true);
+      this.change({ focus: -1, order: 'callees' }, true);
     else
       this.select(null);
   }
@@ -467,7 +531,7 @@ class FlameGraph {
     const values = new URLSearchParams();
     const put = (key, isSet, value) => isSet && values.set(key, value);
     put('show', state.counter !== initial.counter, model.data.counters[state.counter].name);
-    put('order', state.isInverted !== initial.isInverted, state.isInverted ? 'callers' : 'callees');
+    put('order', state.order !== initial.order, state.order);
     put('direction', state.isFlame, 'flame');
     put('colour', state.colour !== initial.colour, state.colour);
     put('theme', !this.embedded && state.theme !== '', state.theme);
@@ -504,8 +568,8 @@ class FlameGraph {
     const focus = values.has('focus') ? Number(values.get('focus')) : -1;
     if (counter >= 0)
       state.counter = counter;
-    if (values.has('order'))
-      state.isInverted = values.get('order') === 'callers';
+    if (['callees', 'callers'].includes(values.get('order')) || (values.get('order') === 'both' && isNode(focus)))
+      state.order = values.get('order');
     if ([...this.colourSelect.options].some(({ value }) => value === values.get('colour')))
       state.colour = values.get('colour');
     if (!this.embedded && ['light', 'dark'].includes(values.get('theme')))

@@ -80,9 +80,11 @@ class Details {
       this.makeFigures(box, model, measure),
       el('p.fg-actions',
         makeButton('Zoom', 'Let this box fill the width (Enter)', () => actions.zoom(box)),
-        makeButton('Callers', 'All callers of this function (c)', () => actions.focus(node, true)),
-        makeButton('Callees', 'All callees of this function (e)', () => actions.focus(node, false)),
-        makeButton('Copy name', 'Copy the function\u2019s full name (y)', () => actions.copy(name))));
+        makeButton('Callers', 'All callers of this function (c)', () => actions.focus(node, 'callers')),
+        makeButton('Callees', 'All callees of this function (e)', () => actions.focus(node, 'callees')),
+        makeButton('Both', 'All callers above it, all callees below (s)', () => actions.focus(node, 'both')),
+        makeButton('Copy name', 'Copy the function\u2019s full name (y)', () => actions.copy(name)),
+        makeButton('Copy stack', 'Copy the names on the way to this box (Y)', () => actions.copyStack(box))));
   }
 
   /* The box's figures, and the function's where it stands in other places too. */
@@ -179,7 +181,7 @@ class FunctionTable {
     };
     const button = makeButton(shortenName(name), name, () => this.actions.select(node),
       { tabIndex: i === 0 ? 0 : -1 });
-    button.addEventListener('dblclick', () => this.actions.focus(node, true));
+    button.addEventListener('dblclick', () => this.actions.focus(node, 'both'));
     return el('tr', { 'data-node': node }, el('th', { scope: 'row' }, button),
       cell(flat), cell(cumulative));
   }
@@ -214,9 +216,10 @@ const KEYS = [
   ['/', 'search'],
   ['n  N', 'next and previous match'],
   ['c  e', 'callers and callees of the chosen function, from everywhere'],
+  ['s', 'both at once: callers above, callees below'],
   ['i', 'turn around: callees or callers'],
   ['f', 'flame (up) or icicle (down)'],
-  ['y', 'copy the name of the chosen function'],
+  ['y  Y', 'copy the name of the chosen function; the whole stack'],
   ['t', 'light or dark'],
 ];
 
