@@ -37,6 +37,7 @@ static const struct verb *const verbs[] = {
 	&verb_doctor,
 	&verb_report,
 	&verb_diff,
+	&verb_view,
 	&verb_trend,
 	&verb_send,
 	&verb_fleet,

@@ -21,7 +21,7 @@
 #include "render/quantity.h"
 #include "source/source.h"
 
-enum mode { MODE_REPORT, MODE_DIFF, MODE_JEPROF };
+enum mode { MODE_REPORT, MODE_DIFF, MODE_VIEW, MODE_JEPROF };
 
 /* A service may have another name after an update; mixed up files are worth a warning. */
 static void warn_of_programs(const struct profile *base, const struct profile *now)
@@ -241,6 +241,21 @@ static bool take_base(struct report_options *options, struct error *err)
 	return true;
 }
 
+/* A flame graph in a browser, or in a file. */
+static bool take_view(struct report_options *options, struct error *err)
+{
+	if (options->has_output) {
+		error_set(err, ERROR_USAGE, "view shows a flame graph");
+		return error_hint(err, "heapctl report writes the other outputs");
+	}
+	options->renderer = renderer_find("flame");
+	if (!options->has_output_path) {
+		options->output = REPORT_VIEWER;
+		options->viewer = "web";
+	}
+	return true;
+}
+
 /* jeprof has one exit code for everything that goes wrong. */
 static int fail(const struct error *err, enum mode mode)
 {
@@ -289,7 +304,8 @@ static int run_mode(const struct verb *verb, int argc, char **argv, enum mode mo
 	}
 	if (options.wants_test)
 		return check_arithmetic();
-	if ((mode == MODE_DIFF && !take_base(&options, &err)) || !report(&options, &err))
+	if ((mode == MODE_DIFF && !take_base(&options, &err)) ||
+		(mode == MODE_VIEW && !take_view(&options, &err)) || !report(&options, &err))
 		return fail(&err, mode);
 	return EXIT_DONE;
 }
@@ -302,6 +318,11 @@ static int run_report(const struct verb *verb, int argc, char **argv)
 static int run_diff(const struct verb *verb, int argc, char **argv)
 {
 	return run_mode(verb, argc, argv, MODE_DIFF);
+}
+
+static int run_view(const struct verb *verb, int argc, char **argv)
+{
+	return run_mode(verb, argc, argv, MODE_VIEW);
 }
 
 int jeprof_main(int argc, char **argv)
@@ -349,4 +370,25 @@ const struct verb verb_diff = {
 	.max_operands = SIZE_MAX,
 	.has_perl_options = true,
 	.run = run_diff,
+};
+
+const struct verb verb_view = {
+	.name = "view",
+	.arguments = "[OPTION...] [PROGRAM] PROFILE...",
+	.summary = "show the flame graph of a profile in a web browser",
+	.description =
+		"Opens a page with everything in it, which loads nothing from elsewhere: the flame "
+		"graph, the table of functions, callers and callees of each. It takes what heapctl "
+		"report takes; with --base it shows a difference. Without -o the page is in a "
+		"temporary file that is removed when the browser has read it. BROWSER names the "
+		"program to start.",
+	.examples = "heapctl view server.heap\n"
+		    "heapctl view --base before.heap after.heap\n"
+		    "# on a machine without a browser\n"
+		    "heapctl view -o server.html redis-server\n",
+	.options = report_option_table,
+	.complete = "@file",
+	.max_operands = SIZE_MAX,
+	.has_perl_options = true,
+	.run = run_view,
 };

@@ -528,7 +528,9 @@ static void complete(struct parse *parse)
 {
 	struct report_options *const options = parse->options;
 
-	if (parse->chosen.output == NULL) {
+	options->has_output = parse->chosen.output != NULL;
+	options->has_output_path = options->output_path != NULL;
+	if (!options->has_output) {
 		options->output = options->is_jeprof && isatty(STDOUT_FILENO) ? REPORT_INTERACTIVE
 									      : REPORT_RENDER;
 		options->renderer = renderer_find("text");

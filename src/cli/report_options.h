@@ -68,7 +68,7 @@ struct report_options {
 	long seconds; /* of a CPU profile from a server */
 	long scale;   /* of the gv viewer */
 	const char *tools;
-	bool has_sort; /* it was given */
+	bool has_sort, has_output, has_output_path; /* it was given */
 	bool wants_help;
 	bool wants_version;
 	bool wants_test;

@@ -306,7 +306,8 @@ static bool open_browser(const char *path, struct error *err)
 			return true;
 	}
 	error_set(err, ERROR_NOT_FOUND, "no web browser could be started");
-	return error_hint(err, "name one in BROWSER, or write a file with --svg -o FILE");
+	return error_hint(err, "name one in BROWSER, or write a file with heapctl view -o FILE, or "
+			       "heapctl report --svg -o FILE");
 }
 
 static bool open_viewer(const char *viewer, long scale, const char *path, struct error *err)
@@ -330,8 +331,12 @@ static void remove_file(const char *path, bool later)
 
 	if (child > 0)
 		return;
-	if (child == 0)
+	if (child == 0) {
+		/* Who reads our output need not wait. */
+		for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+			close(fd);
 		sleep(BROWSER_SECONDS);
+	}
 	unlink(path);
 	if (child == 0)
 		_exit(0);
@@ -413,9 +418,10 @@ bool viewer_open_beside(const char *viewer, long scale, const struct buffer *pic
 }
 
 bool report_output_show(const struct report_session *session, const struct view *view,
-	const char *viewer, struct error *err)
+	const char *viewer, const struct renderer *chosen, struct error *err)
 {
-	const struct renderer *const renderer = renderer_find(viewer_format(viewer));
+	const struct renderer *const renderer =
+		chosen != NULL ? chosen : renderer_find(viewer_format(viewer));
 	CLEANUP(buffer_deinit) struct buffer out = BUFFER_OR_EXIT;
 
 	if (!renderer->render(view, &session->options->render, &out, err))
@@ -433,7 +439,8 @@ static bool show(const struct report_session *session, struct error *err)
 	CLEANUP(view_cleanup) struct view *view = NULL;
 
 	return report_session_view(session, &variation, &view, err) &&
-	       report_output_show(session, view, session->options->viewer, err);
+	       report_output_show(
+		       session, view, session->options->viewer, session->options->renderer, err);
 }
 
 /* Reports of all threads follow one another in one file: their format has to permit it. */

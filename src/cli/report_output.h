@@ -13,9 +13,12 @@ MUST_CHECK bool report_output_write(const struct report_session *session, struct
 MUST_CHECK bool report_output_emit(const struct report_options *options, const struct buffer *out,
 	bool is_binary, struct error *err);
 
-/* Renders a view and opens a viewer on it: "gv", "evince" or "web". */
+/*
+ * Renders a view and opens a viewer on it: "gv", "evince" or "web". Without a renderer it is a call
+ * graph in the format that the viewer takes.
+ */
 MUST_CHECK bool report_output_show(const struct report_session *session, const struct view *view,
-	const char *viewer, struct error *err);
+	const char *viewer, const struct renderer *chosen, struct error *err);
 
 /* The shell of jeprof's mode: commands on loaded profiles, until "quit" or the end of the input. */
 void report_shell_run(const struct report_session *session);

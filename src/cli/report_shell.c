@@ -425,7 +425,7 @@ static bool run_viewer(
 	CLEANUP(view_cleanup) struct view *view = NULL;
 
 	return make_view(shell, request, true, out, &view, err) &&
-	       report_output_show(shell->session, view, request->command, err);
+	       report_output_show(shell->session, view, request->command, NULL, err);
 }
 
 static bool run_flame(

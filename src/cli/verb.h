@@ -142,6 +142,7 @@ extern const struct verb verb_completion;
 extern const struct verb verb_deactivate;
 extern const struct verb verb_detach;
 extern const struct verb verb_diff;
+extern const struct verb verb_view;
 extern const struct verb verb_doctor;
 extern const struct verb verb_dump;
 extern const struct verb verb_fleet;

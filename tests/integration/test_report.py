@@ -730,6 +730,20 @@ class Report(unittest.TestCase):
         # A browser's may still be needed by another process of it.
         wait_until(lambda: len(os.listdir(pictures)) <= 1, "the viewers' files to be removed")
 
+    def test_view_opens_the_page_that_the_flame_graph_is(self):
+        browser, shown, pictures = self.path("browser"), self.path("shown.html"), self.path("pages")
+        pathlib.Path(browser).write_text(f'#!/bin/sh\ncp "$1" {shown}\n')
+        os.chmod(browser, 0o755)
+        os.mkdir(pictures)
+        for arguments in ([self.first], ["--base", self.first, self.second], ["--inuse_objects", "--focus=load", self.first]):
+            with self.subTest(arguments=arguments):
+                subprocess.run([HEAPCTL, "view", *arguments], env=dict(os.environ, BROWSER=browser, TMPDIR=pictures), check=True,
+                               capture_output=True)
+                page = run("report", "--flame", *arguments).stdout
+                self.assertEqual(pathlib.Path(shown).read_bytes(), page)
+                self.assertEqual(run("view", "-o", "-", *arguments).stdout, page)
+        self.assertIn("view shows a flame graph (heapctl report", run("view", "--text", self.first, code=2).stderr.decode())
+
     def test_the_shell_on_a_terminal(self):
         """On a terminal jeprof's default is the shell; the line editor repeats what is typed."""
         main, terminal = pty.openpty()

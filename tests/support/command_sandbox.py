@@ -89,6 +89,7 @@ class Sandbox:
             self.overlay(path)
         run("meson", "install", "-C", str(self.build), "--no-rebuild", "--quiet")
         run("ldconfig")
+        self.environment["BROWSER"] = "true"  # none is needed to see that heapctl view has a page for it
         self.environment["PATH"] = f"{prefix}/bin:/usr/local/bin:{os.environ['PATH']}:/usr/sbin:/sbin"
         os.environ.clear()
         os.environ.update(self.environment)
