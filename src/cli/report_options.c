@@ -331,11 +331,10 @@ static bool pick(const struct parse *parse, const char *const *words, int *at, s
 
 static bool apply_words(struct parse *parse, int id, struct error *err)
 {
-	static const char *const sorts[] = { "flat", "cum", "change", "name", NULL };
 	int at = 0;
 
 	if (id == OPTION_SORT) {
-		if (!pick(parse, sorts, &at, err))
+		if (!pick(parse, render_sort_names, &at, err))
 			return false;
 		parse->options->render.sort = (enum render_sort)at;
 		parse->options->has_sort = true;

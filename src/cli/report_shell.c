@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include <ctype.h>
-#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -15,127 +16,11 @@
 #include "base/string_pool.h"
 #include "base/xalloc.h"
 #include "cli/code_listing.h"
+#include "cli/line_editor.h"
 #include "cli/report_output.h"
+#include "cli/shell_settings.h"
 #include "cli/verb.h"
 #include "render/quantity.h"
-
-/*
- * Reading lines from a person: with editing and history when the input is a terminal and libedit
- * is installed, plainly otherwise. The library is opened when it is needed, so that nothing else
- * pays for it.
- */
-
-struct word_list {
-	const char *const *words;
-	size_t count;
-};
-
-struct line_editor {
-	void *library;			   /* NULL: read plainly */
-	char *(*read)(const char *prompt); /* NULL: the same */
-	int (*remember)(const char *line);
-	char *line; /* the last one; owned */
-};
-
-/* libedit passes no context to its callbacks. */
-static struct {
-	struct word_list first, others;
-	char **(*matches)(const char *text, char *(*next)(const char *text, int state));
-	struct word_list current;
-	size_t at;
-} completion;
-
-/* The next word that begins with the text, which libedit frees. */
-static char *next_match(const char *text, int state)
-{
-	if (state == 0)
-		completion.at = 0;
-	while (completion.at < completion.current.count) {
-		const char *const word = completion.current.words[completion.at++];
-		if (strncmp(word, text, strlen(text)) == 0)
-			return strdup(word);
-	}
-	return NULL;
-}
-
-static char **complete(const char *text, int start, int end)
-{
-	(void)end;
-	completion.current = start == 0 ? completion.first : completion.others;
-	return completion.matches(text, next_match);
-}
-
-/*
- * What the Tab key completes: the first word of a line, and the words behind it; where none of
- * them fits, names of files. The words are borrowed. One editor at a time can have them.
- */
-static void line_editor_offer(
-	struct line_editor *editor, struct word_list first, struct word_list others)
-{
-	if (editor->library == NULL)
-		return;
-	char **(**const attempt)(const char *, int, int) =
-		dlsym(editor->library, "rl_attempted_completion_function");
-	*(void **)&completion.matches = dlsym(editor->library, "rl_completion_matches");
-	if (attempt == NULL || completion.matches == NULL)
-		return;
-	completion.first = first;
-	completion.others = others;
-	*attempt = complete;
-}
-
-static void line_editor_init(struct line_editor *editor)
-{
-	*editor = (struct line_editor){ 0 };
-	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
-		return;
-	void *const library = dlopen("libedit.so.2", RTLD_NOW | RTLD_LOCAL);
-	if (library == NULL)
-		return;
-	/* ISO C has no conversion from an object's address to a function's. */
-	*(void **)&editor->read = dlsym(library, "readline");
-	*(void **)&editor->remember = dlsym(library, "add_history");
-	if (editor->remember == NULL)
-		editor->read = NULL;
-	if (editor->read != NULL)
-		editor->library = library;
-}
-
-static void line_editor_deinit(struct line_editor *editor)
-{
-	/* The library stays: it has no way to give back what it keeps for itself. */
-	free(editor->line);
-	*editor = (struct line_editor){ 0 };
-}
-
-static void read_plainly(struct line_editor *editor, const char *prompt)
-{
-	size_t capacity = 0;
-
-	editor->line = NULL;
-	fputs(prompt, stderr);
-	fflush(stderr);
-	if (getline(&editor->line, &capacity, stdin) < 0) {
-		free(editor->line);
-		editor->line = NULL;
-	}
-}
-
-/* The next line without its end, valid until the next call; NULL at the end of the input. */
-static const char *line_editor_next(struct line_editor *editor, const char *prompt)
-{
-	free(editor->line);
-	if (editor->read != NULL)
-		editor->line = editor->read(prompt);
-	else
-		read_plainly(editor, prompt);
-	if (editor->line == NULL)
-		return NULL;
-	editor->line[strcspn(editor->line, "\r\n")] = '\0';
-	if (editor->read != NULL && editor->line[strspn(editor->line, " \t")] != '\0')
-		editor->remember(editor->line);
-	return editor->line;
-}
 
 /* The words that the line editor completes to: functions of the profile. */
 struct shell_words {
@@ -257,7 +142,8 @@ static bool peek(const struct view *view, const struct render_options *render,
 }
 
 struct shell {
-	const struct report_session *session;
+	struct report_session session; /* with the options of the settings */
+	struct shell_settings settings;
 	const char *prompt;
 };
 
@@ -317,8 +203,8 @@ static void request_parse(struct shell_request *request, const char *words)
 static void request_init(struct shell_request *request, const struct shell *shell)
 {
 	*request = (struct shell_request){
-		.variation = report_variation_none(shell->session),
-		.render = shell->session->options->render,
+		.variation = report_variation_none(&shell->session),
+		.render = shell->session.options->render,
 	};
 	buffer_init(&request->focus, &memory_or_exit);
 	buffer_init(&request->ignore, &memory_or_exit);
@@ -353,7 +239,7 @@ static bool make_view(struct shell *shell, struct shell_request *request, bool w
 
 	if (with_focus && request->focus.size != 0)
 		variation->focus = buffer_string(&request->focus);
-	if (!report_session_view(shell->session, variation, &view, err))
+	if (!report_session_view(&shell->session, variation, &view, err))
 		return false;
 	buffer_printf(out, "Total: %s %s\n",
 		jeprof_value_format(view, &request->render,
@@ -402,7 +288,7 @@ static bool run_tree(
 static bool run_annotated(
 	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
 {
-	return code_listing_annotate(shell->session, &request->variation,
+	return code_listing_annotate(&shell->session, &request->variation,
 		strcmp(request->command, "list") == 0 ? REPORT_LIST : REPORT_DISASM,
 		buffer_string(&request->focus), out, err);
 }
@@ -413,7 +299,7 @@ static bool run_weblist(
 	CLEANUP(buffer_deinit) struct buffer page = BUFFER_OR_EXIT;
 
 	(void)out;
-	return code_listing_annotate(shell->session, &request->variation, REPORT_WEBLIST,
+	return code_listing_annotate(&shell->session, &request->variation, REPORT_WEBLIST,
 		       buffer_string(&request->focus), &page, err) &&
 	       viewer_open_beside("web", 0, &page, "html", err);
 }
@@ -425,7 +311,7 @@ static bool run_viewer(
 	CLEANUP(view_cleanup) struct view *view = NULL;
 
 	return make_view(shell, request, true, out, &view, err) &&
-	       report_output_show(shell->session, view, request->command, NULL, err);
+	       report_output_show(&shell->session, view, request->command, NULL, err);
 }
 
 static bool run_flame(
@@ -443,12 +329,12 @@ static bool run_flame(
 static bool run_callgrind(
 	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
 {
-	struct report_variation by_line = report_variation_none(shell->session);
+	struct report_variation by_line = report_variation_none(&shell->session);
 	CLEANUP(view_cleanup) struct view *view = NULL;
 	CLEANUP(buffer_deinit) struct buffer written = BUFFER_OR_EXIT;
 
 	by_line.granularity = VIEW_LINES;
-	if (!report_session_view(shell->session, &by_line, &view, err) ||
+	if (!report_session_view(&shell->session, &by_line, &view, err) ||
 		!renderer_find("callgrind")->render(view, &request->render, &written, err))
 		return false;
 	if (request->focus.size == 0)
@@ -467,6 +353,15 @@ static bool run_peek(
 	return pattern_new(buffer_string(&request->focus), &pattern, err) &&
 	       make_view(shell, request, false, out, &view, err) &&
 	       peek(view, &request->render, pattern, out, err);
+}
+
+static bool run_settings(
+	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
+{
+	(void)request;
+	(void)err;
+	shell_settings_print(&shell->settings, out);
+	return true;
 }
 
 static bool run_help(
@@ -494,6 +389,7 @@ static const struct shell_command commands[] = {
 		run_flame },
 	{ "callgrind", "[FILE]", "write callgrind's format, or start kcachegrind", false, false,
 		run_callgrind },
+	{ "options", "", "the settings", false, false, run_settings },
 	{ "help", "", "this list", false, false, run_help },
 	{ 0 },
 };
@@ -501,7 +397,6 @@ static const struct shell_command commands[] = {
 static bool run_help(
 	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
 {
-	(void)shell;
 	(void)request;
 	(void)err;
 	for (const struct shell_command *command = commands; command->name != NULL; command++)
@@ -510,7 +405,10 @@ static bool run_help(
 	buffer_append_string(out,
 		"  quit                                 or ^D\n\n"
 		"FOCUS: only stacks with a match. -IGNORE: no stacks with a match. --cum sorts by\n"
-		"cumulative figures, --lines shows source lines. Patterns are Perl's.\n");
+		"cumulative figures, --lines shows source lines. Patterns are Perl's.\n"
+		"COMMAND > FILE writes what it prints to a file, COMMAND >> FILE appends it.\n\n"
+		"NAME=VALUE is a setting for all commands that follow, NAME= takes it back:\n\n");
+	shell_settings_print(&shell->settings, out);
 	return true;
 }
 
@@ -533,15 +431,57 @@ static const struct shell_command *find_command(const char *line, size_t *number
 	return NULL;
 }
 
-static void run_command(struct shell *shell, const char *line)
+/* Cuts " > FILE" or " >> FILE" off the line. Patterns such as operator-> have no blank there. */
+static const char *cut_file(char *line, bool *appends)
+{
+	char *const arrow = strstr(line, " >");
+
+	if (arrow == NULL)
+		return NULL;
+	*appends = arrow[2] == '>';
+	*arrow = '\0';
+	char *const name = arrow + 2 + *appends + strspn(arrow + 2 + *appends, " \t");
+	for (size_t size = strlen(name); size > 0 && isspace((unsigned char)name[size - 1]); size--)
+		name[size - 1] = '\0';
+	return name;
+}
+
+static bool write_output(
+	const struct buffer *out, const char *path, bool appends, struct error *err)
+{
+	if (path == NULL) {
+		fwrite(out->data, 1, out->size, stdout);
+		fflush(stdout);
+		return true;
+	}
+	if (path[0] == '\0')
+		return error_set(err, ERROR_USAGE, "the name of a file is missing behind '>'");
+	if (!appends)
+		return file_write(path, out->data, out->size, 0666, err);
+	CLEANUP(fd_cleanup)
+	const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return error_system(err, errno, "opening %s", path);
+	return file_write_fd(fd, path, out->data, out->size, err);
+}
+
+static void run_command(struct shell *shell, const char *typed)
 {
 	CLEANUP(request_deinit) struct shell_request request = { 0 };
 	CLEANUP(buffer_deinit) struct buffer out = BUFFER_OR_EXIT;
+	CLEANUP(free_cleanup) char *line = xstrdup(typed);
 	struct error err = { 0 };
 	size_t number = 0;
+	bool appends = false;
 	const char *rest = "";
-	const struct shell_command *const command = find_command(line, &number, &rest);
 
+	if (shell_settings_names_one(typed)) {
+		if (!shell_settings_set(&shell->settings, typed, &err))
+			verb_fail(&err);
+		return;
+	}
+	const char *const path = cut_file(line, &appends);
+	const struct shell_command *const command = find_command(line, &number, &rest);
 	request_init(&request, shell);
 	if (command == NULL) {
 		fputs("Unknown command: try 'help'.\n", stderr);
@@ -555,33 +495,32 @@ static void run_command(struct shell *shell, const char *line)
 		fprintf(stderr, "usage: %s %s\n", command->name, command->arguments);
 		return;
 	}
-	if (!command->run(shell, &request, &out, &err))
+	if (!command->run(shell, &request, &out, &err) || !write_output(&out, path, appends, &err))
 		verb_fail(&err);
-	if (out.size > 0)
-		fwrite(out.data, 1, out.size, stdout);
-	fflush(stdout);
 }
-
-enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
 void report_shell_run(const struct report_session *session)
 {
 	struct shell shell = {
-		.session = session,
+		.session = *session,
 		.prompt = session->options->is_jeprof ? "(jeprof) " : "(heapctl) ",
 	};
 	CLEANUP(line_editor_deinit) struct line_editor editor = { 0 };
 	CLEANUP(shell_words_deinit) struct shell_words functions = { 0 };
-	const char *names[COMMANDS];
+	const char *names[sizeof commands / sizeof commands[0] + SHELL_SETTINGS_MAX];
+	size_t count = 0;
 
-	for (size_t i = 0; i + 1 < COMMANDS; i++)
-		names[i] = commands[i].name;
-	names[COMMANDS - 1] = "quit";
+	shell_settings_init(&shell.settings, session->options);
+	shell.session.options = &shell.settings.options;
+	for (const struct shell_command *command = commands; command->name != NULL; command++)
+		names[count++] = command->name;
+	names[count++] = "quit";
+	count += shell_settings_names(names + count);
 	shell_words_init(&functions, session);
 	fprintf(stderr, "Welcome to %s!  For help, type 'help'.\n",
 		session->options->is_jeprof ? "jeprof" : "heapctl");
 	line_editor_init(&editor);
-	line_editor_offer(&editor, (struct word_list){ names, COMMANDS },
+	line_editor_offer(&editor, (struct word_list){ names, count },
 		(struct word_list){ functions.words, functions.count });
 	for (const char *line; (line = line_editor_next(&editor, shell.prompt)) != NULL;) {
 		line += strspn(line, " \t");
@@ -590,4 +529,5 @@ void report_shell_run(const struct report_session *session)
 		if (line[0] != '\0')
 			run_command(&shell, line);
 	}
+	shell_settings_deinit(&shell.settings);
 }

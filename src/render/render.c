@@ -14,6 +14,14 @@ static const struct renderer renderers[] = {
 	{ 0 },
 };
 
+const char *const render_sort_names[] = {
+	[RENDER_SORT_FLAT] = "flat",
+	[RENDER_SORT_CUMULATIVE] = "cum",
+	[RENDER_SORT_CHANGE] = "change",
+	[RENDER_SORT_NAME] = "name",
+	NULL,
+};
+
 const struct renderer *renderer_find(const char *name)
 {
 	for (const struct renderer *r = renderers; r->name != NULL; r++) {

@@ -25,6 +25,9 @@ enum render_sort {
 	RENDER_SORT_NAME,
 };
 
+/* As options and settings name them; NULL behind the last. */
+extern const char *const render_sort_names[];
+
 struct render_options {
 	enum render_sort sort;
 	size_t line_limit;  /* rows of the text report; 0 for all */

@@ -730,6 +730,46 @@ class Report(unittest.TestCase):
         # A browser's may still be needed by another process of it.
         wait_until(lambda: len(os.listdir(pictures)) <= 1, "the viewers' files to be removed")
 
+    def shell(self, *lines):
+        """Standard output and standard error of the shell for these lines."""
+        result = subprocess.run([HEAPCTL, "report", "--interactive", self.first], input="\n".join((*lines, "quit", "")), text=True, check=True,
+                                capture_output=True, timeout=60)
+        return result.stdout, result.stderr
+
+    def test_settings_of_the_shell_are_what_the_options_are(self):
+        for settings, options in ((["sample_index=inuse_objects"], ["--inuse_objects"]), (["granularity = files", "sort=cum"], ["--files", "--cum"]),
+                                  (["focus=load", "ignore=make"], ["--focus=load", "--ignore=make"]), (["hide=^main$", "show_bytes=true"], ["--hide=^main$", "--show_bytes"]),
+                                  (["nodecount=2", "confidence=true"], ["--top=2", "--confidence"])):
+            with self.subTest(settings=settings):
+                expected = text("report", "--top=10", *options, self.first).split("\n", 1)[1]
+                self.assertIn(expected, self.shell(*settings, "top")[0])
+                # What was set is taken back.
+                reset = [f"{setting.split('=')[0].strip()}=" for setting in settings]
+                self.assertEqual(self.shell(*settings, *reset, "top")[0], self.shell("top")[0])
+
+    def test_a_wrong_setting_of_the_shell_is_named_and_changes_nothing(self):
+        for line, message in (("granularity=rows", "granularity='rows': use functions, filefunctions, lines, files, addresses"),
+                              ("sort=up", "sort='up': use flat, cum, change, name"), ("nodecount=-1", "nodecount='-1': use a number"),
+                              ("nodefraction=2", "nodefraction='2': use a share from 0 to 1"), ("show_bytes=1", "show_bytes='1': use true or false"),
+                              ("focus=(", "invalid pattern '('"), ("colour=red", "there is no setting 'colour' (options lists them)")):
+            with self.subTest(line=line):
+                out, err = self.shell(line, "top")
+                self.assertIn(message, err)
+                self.assertEqual(out, self.shell("top")[0])
+        self.assertRegex(self.shell("sort=cum", "options")[0], r"(?m)^  sort=cum  .*flat, cum, change, name$")
+
+    def test_output_of_the_shell_goes_to_files(self):
+        path, top = self.path("top.txt"), self.shell("top3")[0]
+        self.assertEqual(self.shell(f"top3 > {path}")[0], "")
+        self.assertEqual(pathlib.Path(path).read_text(), top)
+        self.shell(f"top3 >>{path}  ")
+        self.assertEqual(pathlib.Path(path).read_text(), 2 * top)
+        self.shell(f"top3 >{path}")
+        self.assertEqual(pathlib.Path(path).read_text(), top)
+        self.assertIn("missing behind '>'", self.shell("top >")[1])
+        self.assertIn("writing /nowhere/x: No such file", self.shell("top > /nowhere/x")[1])
+        self.assertIn("Total:", self.shell("peek operator->")[0] + self.shell("top -operator->")[0])
+
     def test_view_opens_the_page_that_the_flame_graph_is(self):
         browser, shown, pictures = self.path("browser"), self.path("shown.html"), self.path("pages")
         pathlib.Path(browser).write_text(f'#!/bin/sh\ncp "$1" {shown}\n')
