@@ -332,7 +332,8 @@ static void remove_file(const char *path, bool later)
 	if (child > 0)
 		return;
 	if (child == 0) {
-		/* Who reads our output need not wait. */
+		/* A terminal that is closed does not end us; who reads our output need not wait. */
+		setsid();
 		for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
 			close(fd);
 		sleep(BROWSER_SECONDS);

@@ -90,6 +90,7 @@ class Sandbox:
         run("meson", "install", "-C", str(self.build), "--no-rebuild", "--quiet")
         run("ldconfig")
         self.environment["BROWSER"] = "true"  # none is needed to see that heapctl view has a page for it
+        self.environment["TMPDIR"] = str(self.work)
         self.environment["PATH"] = f"{prefix}/bin:/usr/local/bin:{os.environ['PATH']}:/usr/sbin:/sbin"
         os.environ.clear()
         os.environ.update(self.environment)
