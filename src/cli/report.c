@@ -16,6 +16,7 @@
 #include "cli/report_options.h"
 #include "cli/report_output.h"
 #include "cli/report_session.h"
+#include "cli/report_summary.h"
 #include "client/process.h"
 #include "source/symbolize.h"
 #include "render/quantity.h"
@@ -215,7 +216,8 @@ static bool report(const struct report_options *options, struct error *err)
 		report_shell_run(&session);
 		return true;
 	}
-	return report_output_write(&session, err);
+	return report_summary_is_wanted(options) ? report_summary_print(&session, stdout, err)
+						 : report_output_write(&session, err);
 }
 
 /* BASE and PROFILE, after the program if there is one. */
@@ -340,6 +342,9 @@ const struct verb verb_report = {
 		       "collapsed stacks), - for standard input, a URL such as "
 		       "http://host:port/pprof/heap, or a TARGET, of which a profile is taken "
 		       "now. PROGRAM is needed only where the program has been moved.\n\n"
+		       "At a terminal, and where no option says what to show, it prints a "
+		       "summary: the total, the ten functions that allocate most, and commands "
+		       "that show more.\n\n"
 		       "All options of jeprof work here and mean the same; installed or linked "
 		       "under the name jeprof, heapctl replaces it.",
 	.examples = "heapctl report server.heap\n"

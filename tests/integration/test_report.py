@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """heapctl report, heapctl diff and heapctl as jeprof, on a program whose heap is known to the byte."""
+import contextlib
+import fcntl
 import gzip
 import http.server
 import json
@@ -18,6 +20,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import unittest
 
@@ -783,6 +786,40 @@ class Report(unittest.TestCase):
                 self.assertEqual(pathlib.Path(shown).read_bytes(), page)
                 self.assertEqual(run("view", "-o", "-", *arguments).stdout, page)
         self.assertIn("view shows a flame graph (heapctl report", run("view", "--text", self.first, code=2).stderr.decode())
+
+    def on_a_terminal(self, *arguments, columns=80, **environment):
+        """What a person sees of the standard output."""
+        main, terminal = pty.openpty()
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+        process = subprocess.Popen([HEAPCTL, *map(str, arguments)], stdout=terminal, stderr=subprocess.DEVNULL,
+                                   env=dict(os.environ, TERM="xterm", **environment))
+        os.close(terminal)
+        seen = b""
+        with contextlib.suppress(OSError):  # EIO: the other side is closed
+            while piece := os.read(main, 65536):
+                seen += piece
+        os.close(main)
+        self.assertEqual(process.wait(60), 0)
+        return seen.decode().replace("\r\n", "\n")
+
+    def test_a_person_gets_a_summary_and_a_script_all_rows(self):
+        plain = self.on_a_terminal("report", self.first, NO_COLOR="1")
+        self.assertRegex(plain, r"\A\S+: \d+\.\d [KM]iB space in use\n")
+        shown = re.findall(r"(?m)^ +\S+ [KM]?i?B +(\d+\.\d%) +\S+ [KM]?i?B  (.+)$", plain)
+        expected = [(share, name) for share, name in re.findall(r"(?m)^ *\S+ +(\S+%) +\S+% +\S+ +\S+% (.+)$", text("report", "--top=10", self.first))
+                    if share != "0.0%"]
+        self.assertEqual(shown, expected)
+        self.assertIn(f"\nheapctl view {self.first}\n", plain)
+        self.assertEqual(re.sub(r"\x1b\[\d*m", "", self.on_a_terminal("report", self.first)), plain)
+        narrow = self.on_a_terminal("report", self.first, columns=44, NO_COLOR="1").partition("FUNCTION")[2].partition("\nheapctl")[0]
+        self.assertLessEqual(max(map(len, narrow.splitlines())), 50)
+        for options in (["--text"], ["--top=5"], ["--confidence"], ["--show_bytes"], ["--cum"], ["--base", self.first]):
+            with self.subTest(options=options):
+                self.assertEqual(self.on_a_terminal("report", *options, self.first), text("report", *options, self.first))
+        sampled = self.on_a_terminal("report", self.take("summary", ",lg_prof_sample:10"), NO_COLOR="1")
+        self.assertRegex(sampled, r"\A\S+: \d+\.\d [KM]iB space in use, between \d+\.\d [KM]iB and \d+\.\d [KM]iB \(95%, \d+ samples\)\n")
+        odd = shutil.copy(self.first, self.path("a file.heap"))
+        self.assertIn("\nheapctl view ...\n", self.on_a_terminal("report", odd, NO_COLOR="1"))
 
     def test_the_shell_on_a_terminal(self):
         """On a terminal jeprof's default is the shell; the line editor repeats what is typed."""
