@@ -220,7 +220,8 @@ static bool explain_loss(const struct target *target, struct error *err)
 		return error_hint(
 			err, "try again; if that has no agent, heapctl attach %d loads one", pid);
 	}
-	error_set(err, ERROR_NOT_FOUND, "%s has no agent any more: the agent has ended", target->label);
+	error_set(err, ERROR_NOT_FOUND, "%s has no agent any more: the agent has ended",
+		target->label);
 	return error_hint(err, "heapctl attach %d starts it again", pid);
 }
 
