@@ -22,6 +22,7 @@ enum {
 	OPTION_RENDERER,
 	OPTION_JSON,
 	OPTION_KEEP,
+	OPTION_KEEP_GROWTH,
 };
 
 #define DAY_MS (INT64_C(24) * 3600 * 1000)
@@ -70,17 +71,21 @@ static const struct verb_option options[] = {
 			"only "
 			"when the command runs",
 		.complete = "90days" },
+	{ OPTION_KEEP_GROWTH, "keep-growth", 0, "TIME",
+		.help = "the same for the sums of days, from which growth of more than 7 days is "
+			"computed",
+		.complete = "1100days" },
 	{ 0 },
 };
 
-static bool take_keep(struct fleet_options *fleet, const char *text, struct error *err)
+static bool take_keep(const char *text, int64_t *keep_days, struct error *err)
 {
 	int64_t keep_ms = 0;
 
 	if (!duration_parse(text, &keep_ms, err))
 		return false;
-	fleet->keep_days = (keep_ms + DAY_MS - 1) / DAY_MS;
-	return (keep_ms > 0 && fleet->keep_days <= 36500) ||
+	*keep_days = (keep_ms + DAY_MS - 1) / DAY_MS;
+	return (keep_ms > 0 && *keep_days <= 36500) ||
 	       error_set(err, ERROR_USAGE, "it is at least a day, and at most a century");
 }
 
@@ -132,8 +137,10 @@ static bool take(struct fleet_options *fleet, int64_t now_ms, int id,
 	case OPTION_RENDERER:
 		fleet->renderer = parser->option->name;
 		return true;
+	case OPTION_KEEP_GROWTH:
+		return take_keep(parser->value, &fleet->keep_growth_days, err);
 	default:
-		return take_keep(fleet, parser->value, err);
+		return take_keep(parser->value, &fleet->keep_days, err);
 	}
 }
 
@@ -147,6 +154,8 @@ static const char *find_unused(const struct fleet_options *fleet)
 		return "apply";
 	if (action != FLEET_SCHEMA && fleet->keep_days != 0)
 		return "keep";
+	if (action != FLEET_SCHEMA && fleet->keep_growth_days != 0)
+		return "keep-growth";
 	if (action != FLEET_DIFF && fleet->ago_ms != 0)
 		return "ago";
 	if (action != FLEET_VERSIONS && fleet->base_version != NULL)

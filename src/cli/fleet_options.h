@@ -31,6 +31,6 @@ struct fleet_options {
 	const char *renderer; /* of flame and diff: its name; NULL: the action's own */
 	int64_t top;	      /* 0: not given */
 	bool as_json;
-	int64_t keep_days; /* 0: for ever */
+	int64_t keep_days, keep_growth_days; /* 0: for ever */
 	bool applies;
 };

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <time.h>
 
 #include "analysis/unsample.h"
 #include "base/json_writer.h"
@@ -121,6 +122,26 @@ static void print_outlier(const struct fleet_finding *finding, struct buffer *ou
 	buffer_append_string(out, "  ");
 }
 
+/* The range is made of whole days of UTC, which ended. */
+static void print_days(const struct fleet_options *options, const struct fleet_findings *findings,
+	struct buffer *out)
+{
+	const time_t times[] = { (time_t)(options->since_ms / 1000),
+		(time_t)(options->until_ms / 1000) };
+	char days[2][16];
+
+	for (int i = 0; i < 2; i++) {
+		struct tm parts;
+		strftime(days[i], sizeof days[i], "%Y-%m-%d", gmtime_r(&times[i], &parts));
+	}
+	buffer_printf(out, "from the sums of whole days, %s to %s (UTC)\n", days[0], days[1]);
+	if (findings->missing_days != 0)
+		buffer_printf(out,
+			"%" PRIu64 " days of processes have snapshots that are not in the sums "
+			"(heapctl fleet schema --apply adds them)\n",
+			findings->missing_days);
+}
+
 static void print_head(const struct fleet_options *options, const struct fleet_findings *findings,
 	struct buffer *out)
 {
@@ -134,6 +155,8 @@ static void print_head(const struct fleet_options *options, const struct fleet_f
 			"bytes", "± (95%)", "hosts");
 		break;
 	case FLEET_GROWTH:
+		if (findings->is_daily)
+			print_days(options, findings, out);
 		buffer_printf(out, "%-9s %26s %6s  site\n", "chance", "growth of a host", "hosts");
 		break;
 	case FLEET_VERSIONS:
@@ -242,6 +265,10 @@ static void write_json(const struct fleet_options *options, const struct fleet_f
 	if (options->action == FLEET_TOP) {
 		json_member_real(&json, "total_bytes", findings->total);
 		json_member_real(&json, "total_standard_error", sqrt(findings->total_variance));
+	}
+	if (options->action == FLEET_GROWTH) {
+		json_member_string(&json, "source", findings->is_daily ? "days" : "snapshots");
+		json_member_unsigned(&json, "missing_days", findings->missing_days);
 	}
 	if (options->action == FLEET_VERSIONS) {
 		json_member_string(&json, "base_version", findings->versions[0]);

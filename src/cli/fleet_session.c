@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/fleet_session.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/xalloc.h"
 #include "cli/control.h"
 #include "cli/fleet_print.h"
 #include "cli/report_output.h"
 #include "cli/verb.h"
+#include "fleet/growth_days.h"
 #include "fleet/questions.h"
 #include "fleet/schema.h"
 #include "render/renderers.h"
@@ -21,16 +24,17 @@ static bool make_tables(
 	CLEANUP(schema_deinit) struct schema schema = { 0 };
 	CLEANUP(schema_deinit) struct schema keep = { 0 };
 	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
-	unsigned version = 0;
+	const struct schema_age age = { options->keep_days, options->keep_growth_days };
+	struct schema_place place;
 
-	if (!clickhouse_version(clickhouse, &version, err))
+	if (!schema_find_place(clickhouse, &place, err))
 		return false;
-	const enum schema_dialect dialect = schema_dialect_of(version);
-	schema_make(dialect, clickhouse_database(clickhouse), &schema);
-	if (options->applies && !schema_apply(clickhouse, &schema, err))
+	schema_make(&place, &schema);
+	/* Days are summed before their snapshots are removed. */
+	if (options->applies && (!schema_apply(clickhouse, &schema, err) ||
+					!growth_days_sum_all(clickhouse, clock_realtime_ms(), err)))
 		return false;
-	if (options->keep_days != 0 &&
-		!schema_keep(clickhouse, dialect, options->keep_days, &keep, err))
+	if (!schema_keep(clickhouse, &place, &age, &keep, err))
 		return false;
 	if (options->applies) {
 		if (!schema_apply(clickhouse, &keep, err))
@@ -103,6 +107,12 @@ static bool list_findings(const struct fleet_options *options, struct clickhouse
 	fleet_findings_init(&findings);
 	if (!ask_findings(options, clickhouse, &findings, err))
 		return false;
+	if (findings.count == 0 && findings.missing_days != 0) {
+		error_set(err, ERROR_NOT_FOUND,
+			"%s has %" PRIu64 " days of processes there, and not their sums",
+			clickhouse_name(clickhouse), findings.missing_days);
+		return error_hint(err, "heapctl fleet schema --apply makes them");
+	}
 	if (options->action == FLEET_GROWTH && findings.count == 0) {
 		error_set(err, ERROR_NOT_FOUND, "%s has no process with three snapshots there",
 			clickhouse_name(clickhouse));

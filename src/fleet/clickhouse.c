@@ -274,7 +274,8 @@ bool clickhouse_insert(struct clickhouse *clickhouse, const char *statement,
 	const struct buffer *rows, const char *id, struct error *err)
 {
 	CLEANUP(buffer_deinit) struct buffer body = BUFFER_OR_EXIT;
-	CLEANUP(free_cleanup) char *parameters = xasprintf("&query_id=%s", id);
+	CLEANUP(free_cleanup)
+	char *parameters = xasprintf("%s&query_id=%s", CLICKHOUSE_INSERT_PARAMETERS, id);
 
 	return compress_rows(rows, &body, err) && perform_silent(clickhouse,
 							  &(struct clickhouse_request){
@@ -410,6 +411,12 @@ bool clickhouse_select(struct clickhouse *clickhouse, const char *query, const c
 	return select_rows(clickhouse, query, types, true, rows, err);
 }
 
+bool clickhouse_select_system(struct clickhouse *clickhouse, const char *query, const char *types,
+	json_t **rows, struct error *err)
+{
+	return select_rows(clickhouse, query, types, false, rows, err);
+}
+
 uint64_t clickhouse_unsigned(const json_t *row, size_t column)
 {
 	const json_t *const value = json_array_get(row, column);
@@ -434,8 +441,7 @@ bool clickhouse_version(struct clickhouse *clickhouse, unsigned *version, struct
 {
 	CLEANUP(clickhouse_rows_cleanup) json_t *rows = NULL;
 
-	/* The database may have to be made yet. */
-	if (!select_rows(clickhouse, "SELECT version()", "s", false, &rows, err))
+	if (!clickhouse_select_system(clickhouse, "SELECT version()", "s", &rows, err))
 		return false;
 	if (json_array_size(rows) != 1)
 		return error_set(

@@ -47,6 +47,9 @@ const char *clickhouse_database(const struct clickhouse *clickhouse);
 MUST_CHECK bool clickhouse_version(
 	struct clickhouse *clickhouse, unsigned *version, struct error *err);
 
+/* Of a Distributed table: an insert is done when a replica of each shard has the rows. */
+#define CLICKHOUSE_INSERT_PARAMETERS "&insert_distributed_sync=1"
+
 /*
  * Runs a statement that answers nothing. `parameters` is "" or "&NAME=VALUE...", encoded; without
  * `has_database` it is of no database.
@@ -67,6 +70,10 @@ MUST_CHECK bool clickhouse_insert(struct clickhouse *clickhouse, const char *sta
  * when the answer is anything else.
  */
 MUST_CHECK bool clickhouse_select(struct clickhouse *clickhouse, const char *query,
+	const char *types, json_t **rows, struct error *err);
+
+/* The same of the server's own tables: the database of the URL may have to be made yet. */
+MUST_CHECK bool clickhouse_select_system(struct clickhouse *clickhouse, const char *query,
 	const char *types, json_t **rows, struct error *err);
 
 DEFINE_CLEANUP(clickhouse_rows_cleanup, json_t *, json_decref)

@@ -10,100 +10,7 @@
 #include "analysis/unsample.h"
 #include "base/xalloc.h"
 #include "fleet/clickhouse_text.h"
-
-/* Rows of one answer that are compared here; a fleet has thousands of sites. */
-enum { ROWS_MAX = 100000, MIN_SNAPSHOTS = 3 };
-
-#define PROCESS "service, host, pid, started"
-#define SITES "(SELECT stack, any(site) AS site FROM stack GROUP BY stack)"
-
-void fleet_findings_init(struct fleet_findings *findings)
-{
-	*findings = (struct fleet_findings){ 0 };
-	string_pool_init(&findings->strings);
-	arena_init(&findings->frames);
-}
-
-void fleet_findings_deinit(struct fleet_findings *findings)
-{
-	free(findings->items);
-	string_pool_deinit(&findings->strings);
-	arena_deinit(&findings->frames);
-}
-
-static void append_equal(struct buffer *out, const char *column, const char *value)
-{
-	if (value[0] == '\0')
-		return;
-	buffer_printf(out, " AND %s = ", column);
-	clickhouse_append_quoted(out, value);
-}
-
-/* What both `profile` and `sample` have. */
-static void append_scope(struct buffer *out, const struct fleet_scope *scope)
-{
-	buffer_printf(out, "ts BETWEEN toDateTime(%" PRId64 ") AND toDateTime(%" PRId64 ")",
-		scope->since_ms / 1000, scope->until_ms / 1000);
-	append_equal(out, "service", scope->of.service);
-	append_equal(out, "version", scope->of.version);
-	append_equal(out, "host", scope->of.host);
-}
-
-/* Of `profile`. */
-static void append_profiles(struct buffer *out, const struct fleet_scope *scope)
-{
-	buffer_append_string(out, " FROM profile WHERE ");
-	append_scope(out, scope);
-	for (size_t i = 0; i < scope->of.label_count; i++) {
-		buffer_append_string(out, " AND label_values[indexOf(label_names, ");
-		clickhouse_append_quoted(out, scope->of.labels[i].name);
-		buffer_append_string(out, ")] = ");
-		clickhouse_append_quoted(out, scope->of.labels[i].value);
-	}
-}
-
-/* Rows of `sample` of snapshots that are whole: all of them, or the last one of each process. */
-static void append_samples(struct buffer *out, const struct fleet_scope *scope, bool is_last)
-{
-	buffer_append_string(out, " FROM sample WHERE ");
-	append_scope(out, scope);
-	buffer_printf(out, " AND (" PROCESS ", snapshot) IN (SELECT " PROCESS ", %s",
-		is_last ? "max(snapshot)" : "snapshot");
-	append_profiles(out, scope);
-	buffer_append_string(out, is_last ? " GROUP BY " PROCESS ")" : ")");
-}
-
-static const char *take_text(struct fleet_findings *findings, const json_t *row, size_t column)
-{
-	return string_pool_add(&findings->strings, clickhouse_text(row, column));
-}
-
-static void take_frames(
-	struct fleet_findings *findings, struct fleet_finding *finding, const json_t *frames)
-{
-	size_t index;
-	json_t *frame;
-
-	finding->depth = json_array_size(frames);
-	finding->frames = arena_alloc(&findings->frames,
-		(finding->depth + 1) * sizeof *finding->frames, _Alignof(const char *));
-	json_array_foreach(frames, index, frame)
-	{
-		finding->frames[index] =
-			string_pool_add(&findings->strings, json_string_value(frame));
-	}
-}
-
-static struct fleet_finding *add_finding(struct fleet_findings *findings)
-{
-	struct fleet_finding *const finding =
-		XAPPEND(findings->items, findings->count, findings->capacity);
-
-	*finding = (struct fleet_finding){
-		.service = "", .version = "", .host = "", .p = NAN, .adjusted_p = NAN
-	};
-	return finding;
-}
+#include "fleet/question_parts.h"
 
 /* The sum of all that is in use, whatever the number of sites. */
 static bool ask_total(struct clickhouse *clickhouse, const struct fleet_scope *scope,
@@ -112,11 +19,11 @@ static bool ask_total(struct clickhouse *clickhouse, const struct fleet_scope *s
 	CLEANUP(buffer_deinit) struct buffer query = BUFFER_OR_EXIT;
 	CLEANUP(clickhouse_rows_cleanup) json_t *rows = NULL;
 
-	buffer_append_string(&query,
-		"SELECT sum(b), sum(v) FROM (SELECT " PROCESS ", argMax(inuse_bytes, snapshot) AS "
-		"b, argMax(inuse_variance, snapshot) AS v");
-	append_profiles(&query, scope);
-	buffer_append_string(&query, " GROUP BY " PROCESS ")");
+	buffer_append_string(&query, "SELECT sum(b), sum(v) FROM (SELECT " QUESTION_PROCESS
+				     ", argMax(inuse_bytes, snapshot) AS "
+				     "b, argMax(inuse_variance, snapshot) AS v");
+	question_append_profiles(&query, scope);
+	buffer_append_string(&query, " GROUP BY " QUESTION_PROCESS ")");
 	if (!clickhouse_select(clickhouse, buffer_string(&query), "ff", &rows, err))
 		return false;
 	if (json_array_size(rows) == 1) {
@@ -139,9 +46,9 @@ bool fleet_ask_sites(struct clickhouse *clickhouse, const struct fleet_scope *sc
 		"uniqExact(host) AS hosts, sum(b1) AS b, sum(v1) AS v, sum(o1) AS o, sum(n1) AS n "
 		"FROM (SELECT service, host, stack, sum(inuse_bytes) AS b1, "
 		"sum(inuse_variance) AS v1, sum(inuse_objects) AS o1, sum(samples) AS n1");
-	append_samples(&query, scope, true);
+	question_append_samples(&query, scope, true);
 	buffer_printf(&query,
-		" GROUP BY service, host, stack) ALL INNER JOIN " SITES " USING stack "
+		" GROUP BY service, host, stack) ALL INNER JOIN " QUESTION_SITES " USING stack "
 		"GROUP BY service, site ORDER BY b DESC LIMIT %zu) ALL INNER JOIN "
 		"(SELECT site, any(frames) AS frames FROM stack GROUP BY site) USING site "
 		"ORDER BY b DESC, site",
@@ -151,8 +58,8 @@ bool fleet_ask_sites(struct clickhouse *clickhouse, const struct fleet_scope *sc
 		return false;
 	json_array_foreach(rows, index, row)
 	{
-		struct fleet_finding *const finding = add_finding(findings);
-		finding->service = take_text(findings, row, 0);
+		struct fleet_finding *const finding = question_add_finding(findings);
+		finding->service = question_take_text(findings, row, 0);
 		finding->site = clickhouse_unsigned(row, 1);
 		finding->hosts = (double)clickhouse_unsigned(row, 2);
 		finding->value = clickhouse_real(row, 3);
@@ -163,194 +70,9 @@ bool fleet_ask_sites(struct clickhouse *clickhouse, const struct fleet_scope *sc
 			(struct estimate){ finding->value, finding->variance, finding->samples });
 		finding->low = interval.low;
 		finding->high = interval.high;
-		take_frames(findings, finding, json_array_get(row, 7));
+		question_take_frames(findings, finding, json_array_get(row, 7));
 	}
 	return true;
-}
-
-/* The frames of all findings. */
-static bool ask_frames(
-	struct clickhouse *clickhouse, struct fleet_findings *findings, struct error *err)
-{
-	CLEANUP(buffer_deinit) struct buffer query = BUFFER_OR_EXIT;
-	CLEANUP(clickhouse_rows_cleanup) json_t *rows = NULL;
-	size_t index;
-	json_t *row;
-
-	if (findings->count == 0)
-		return true;
-	buffer_append_string(&query, "SELECT site, any(frames) FROM stack WHERE site IN (");
-	for (size_t i = 0; i < findings->count; i++)
-		buffer_printf(&query, "%s%" PRIu64, i == 0 ? "" : ",", findings->items[i].site);
-	buffer_append_string(&query, ") GROUP BY site");
-	if (!clickhouse_select(clickhouse, buffer_string(&query), "ua", &rows, err))
-		return false;
-	json_array_foreach(rows, index, row)
-	{
-		for (size_t i = 0; i < findings->count; i++)
-			if (findings->items[i].site == clickhouse_unsigned(row, 0))
-				take_frames(findings, &findings->items[i], json_array_get(row, 1));
-	}
-	return true;
-}
-
-/*
- * Keeps the first `max` findings, and asks for their frames: a query has a limit of 256 KiB, which
- * is ten thousand sites.
- */
-static bool finish(struct clickhouse *clickhouse, struct fleet_findings *findings, size_t max,
-	struct error *err)
-{
-	enum { SITES_MAX = 5000 };
-
-	if (findings->count > max)
-		findings->count = max;
-	if (findings->count > SITES_MAX)
-		findings->count = SITES_MAX;
-	return ask_frames(clickhouse, findings, err);
-}
-
-/* In ascending order of p; what was not tested comes last. */
-static int by_p(const void *a, const void *b)
-{
-	const struct fleet_finding *const x = a, *const y = b;
-
-	if (isnan(x->p) || isnan(y->p))
-		return isnan(x->p) - isnan(y->p);
-	if (x->p != y->p)
-		return (x->p > y->p) - (x->p < y->p);
-	if (fabs(x->t) != fabs(y->t))
-		return fabs(x->t) < fabs(y->t) ? 1 : -1;
-	return (x->site > y->site) - (x->site < y->site);
-}
-
-static void adjust(struct fleet_findings *findings)
-{
-	CLEANUP(free_cleanup) double *p = xcalloc(findings->count + 1, sizeof *p);
-	size_t tests = 0;
-
-	if (findings->count == 0)
-		return;
-	qsort(findings->items, findings->count, sizeof *findings->items, by_p);
-	while (tests < findings->count && !isnan(findings->items[tests].p)) {
-		p[tests] = findings->items[tests].p;
-		tests++;
-	}
-	holm_adjust(p, tests);
-	for (size_t i = 0; i < tests; i++)
-		findings->items[i].adjusted_p = p[i];
-}
-
-/* Mean over `hosts` values, of which those that are not in the sums are 0; the mean's variance. */
-static double mean_of_sums(double sum, double squares, double hosts, double *variance)
-{
-	const double mean = sum / hosts;
-	const double spread = squares - sum * mean;
-
-	*variance = hosts < 2 || spread <= 0 ? 0 : spread / (hosts - 1) / hosts;
-	return mean;
-}
-
-#define HOURS "(toFloat64(snapshot) - %" PRId64 ") / 3600000"
-#define PROCESS_OF_VERSION "service, version, host, pid, started"
-
-/* Processes with enough snapshots, and the sums of their times. */
-static void append_processes(struct buffer *out, const struct fleet_scope *scope)
-{
-	buffer_printf(out,
-		"(SELECT " PROCESS_OF_VERSION ", toFloat64(count()) AS n, sum(t) AS st, "
-		"sum(t * t) AS stt FROM (SELECT DISTINCT " PROCESS_OF_VERSION ", snapshot, " HOURS
-		" AS t",
-		scope->since_ms);
-	append_profiles(out, scope);
-	buffer_printf(out,
-		") GROUP BY " PROCESS_OF_VERSION " HAVING n >= %d AND n * stt > st * st)",
-		MIN_SNAPSHOTS);
-}
-
-static double hosts_of(const json_t *counts, const char *service, const char *version)
-{
-	size_t index;
-	json_t *row;
-
-	json_array_foreach(counts, index, row)
-	{
-		if (strcmp(clickhouse_text(row, 0), service) == 0 &&
-			strcmp(clickhouse_text(row, 1), version) == 0)
-			return (double)clickhouse_unsigned(row, 2);
-	}
-	return 0;
-}
-
-static bool ask_slopes(struct clickhouse *clickhouse, const struct fleet_scope *scope,
-	json_t **counts, json_t **slopes, struct error *err)
-{
-	CLEANUP(buffer_deinit) struct buffer query = BUFFER_OR_EXIT;
-
-	buffer_append_string(&query, "SELECT service, version, uniqExact(host) FROM ");
-	append_processes(&query, scope);
-	buffer_append_string(&query, " GROUP BY service, version");
-	if (!clickhouse_select(clickhouse, buffer_string(&query), "ssu", counts, err))
-		return false;
-	buffer_clear(&query);
-	buffer_printf(&query,
-		"SELECT service, version, site, sum(x) AS s, sum(x * x) AS ss FROM "
-		"(SELECT service, version, host, site, sum(slope) / any(processes) AS x FROM "
-		"(SELECT " PROCESS_OF_VERSION ", site, (n * ty - st * y) / (n * stt - st * st) AS "
-		"slope FROM (SELECT " PROCESS_OF_VERSION ", site, sum(y1) AS y, sum(ty1) AS ty "
-		"FROM (SELECT " PROCESS_OF_VERSION ", stack, sum(inuse_bytes) AS y1, "
-		"sum(inuse_bytes * " HOURS ") AS ty1",
-		scope->since_ms);
-	append_samples(&query, scope, false);
-	buffer_append_string(&query,
-		" GROUP BY " PROCESS_OF_VERSION ", stack) ALL INNER JOIN " SITES " USING stack "
-		"GROUP BY " PROCESS_OF_VERSION ", site) ALL INNER JOIN ");
-	append_processes(&query, scope);
-	buffer_append_string(&query, " USING " PROCESS_OF_VERSION ") ALL INNER JOIN "
-				     "(SELECT service, version, host, count() AS processes FROM ");
-	append_processes(&query, scope);
-	buffer_printf(&query,
-		" GROUP BY service, version, host) USING service, version, host "
-		"GROUP BY service, version, host, site) GROUP BY service, version, site "
-		"ORDER BY s / sqrt(ss) DESC LIMIT %d",
-		ROWS_MAX);
-	return clickhouse_select(clickhouse, buffer_string(&query), "ssuff", slopes, err);
-}
-
-bool fleet_ask_growth(struct clickhouse *clickhouse, const struct fleet_scope *scope, size_t max,
-	struct fleet_findings *findings, struct error *err)
-{
-	CLEANUP(clickhouse_rows_cleanup) json_t *counts = NULL;
-	CLEANUP(clickhouse_rows_cleanup) json_t *slopes = NULL;
-	size_t index;
-	json_t *row;
-
-	if (!ask_slopes(clickhouse, scope, &counts, &slopes, err))
-		return false;
-	json_array_foreach(slopes, index, row)
-	{
-		const double hosts =
-			hosts_of(counts, clickhouse_text(row, 0), clickhouse_text(row, 1));
-		if (hosts == 0)
-			continue; /* it was added between the two questions */
-		struct fleet_finding *const finding = add_finding(findings);
-		finding->service = take_text(findings, row, 0);
-		finding->version = take_text(findings, row, 1);
-		finding->site = clickhouse_unsigned(row, 2);
-		finding->hosts = hosts;
-		finding->value = mean_of_sums(clickhouse_real(row, 3), clickhouse_real(row, 4),
-			hosts, &finding->variance);
-		finding->low = finding->high = NAN;
-		if (hosts < 2)
-			continue;
-		const double error = sqrt(finding->variance);
-		finding->t = finding->value == 0 ? 0 : finding->value / error;
-		finding->p = student_tail(finding->t, hosts - 1);
-		finding->low = finding->value - student_width95(hosts - 1) * error;
-		finding->high = finding->value + student_width95(hosts - 1) * error;
-	}
-	adjust(findings);
-	return finish(clickhouse, findings, max, err);
 }
 
 /* The two versions that appeared last, the earlier one first. */
@@ -368,7 +90,7 @@ static bool choose_versions(struct clickhouse *clickhouse, const struct fleet_sc
 		return true;
 	}
 	buffer_append_string(&query, "SELECT version, min(snapshot) AS first");
-	append_profiles(&query, &all);
+	question_append_profiles(&query, &all);
 	buffer_append_string(&query, " GROUP BY version ORDER BY first DESC, version DESC LIMIT 2");
 	if (!clickhouse_select(clickhouse, buffer_string(&query), "su", &rows, err))
 		return false;
@@ -377,8 +99,8 @@ static bool choose_versions(struct clickhouse *clickhouse, const struct fleet_sc
 			scope->of.service);
 		return error_hint(err, "--since takes more time; heapctl fleet hosts lists them");
 	}
-	findings->versions[0] = take_text(findings, json_array_get(rows, 1), 0);
-	findings->versions[1] = take_text(findings, json_array_get(rows, 0), 0);
+	findings->versions[0] = question_take_text(findings, json_array_get(rows, 1), 0);
+	findings->versions[1] = question_take_text(findings, json_array_get(rows, 0), 0);
 	return true;
 }
 
@@ -389,13 +111,13 @@ static void append_means(struct buffer *out, const struct fleet_scope *scope, co
 				  "(SELECT version, host, site, "
 				  "sum(b1) AS b, sum(v1) AS v FROM (SELECT version, host, stack, "
 				  "sum(inuse_bytes) AS b1, sum(inuse_variance) AS v1");
-	append_samples(out, scope, false);
+	question_append_samples(out, scope, false);
 	buffer_append_string(out, more);
 	buffer_append_string(out,
-		" GROUP BY version, host, stack) ALL INNER JOIN " SITES " USING stack "
+		" GROUP BY version, host, stack) ALL INNER JOIN " QUESTION_SITES " USING stack "
 		"GROUP BY version, host, site) ALL INNER JOIN (SELECT version, host, "
 		"toFloat64(uniqExact(pid, started, snapshot)) AS n");
-	append_profiles(out, scope);
+	question_append_profiles(out, scope);
 	buffer_append_string(out, " GROUP BY version, host) USING version, host)");
 }
 
@@ -410,7 +132,8 @@ static void compare(
 	double variances[2], means[2], degrees_of_freedom = 0;
 
 	for (int i = 0; i < 2; i++)
-		means[i] = mean_of_sums(sides[i].sum, sides[i].squares, hosts[i], &variances[i]);
+		means[i] = question_mean_of_sums(
+			sides[i].sum, sides[i].squares, hosts[i], &variances[i]);
 	finding->value = means[1];
 	finding->base = means[0];
 	finding->variance = variances[0] + variances[1];
@@ -436,14 +159,14 @@ static bool ask_version_sums(struct clickhouse *clickhouse, const struct fleet_s
 	clickhouse_append_quoted(&both, versions[1]);
 	buffer_append_string(&both, ")");
 	buffer_append_string(&query, "SELECT service, version, uniqExact(host)");
-	append_profiles(&query, scope);
+	question_append_profiles(&query, scope);
 	buffer_printf(&query, "%s GROUP BY service, version", buffer_string(&both));
 	if (!clickhouse_select(clickhouse, buffer_string(&query), "ssu", counts, err))
 		return false;
 	buffer_clear(&query);
 	buffer_append_string(&query, "SELECT site, version, sum(x), sum(x * x) FROM ");
 	append_means(&query, scope, buffer_string(&both));
-	buffer_printf(&query, " GROUP BY site, version ORDER BY site LIMIT %d", ROWS_MAX);
+	buffer_printf(&query, " GROUP BY site, version ORDER BY site LIMIT %d", QUESTION_ROWS_MAX);
 	return clickhouse_select(clickhouse, buffer_string(&query), "usff", sums, err);
 }
 
@@ -460,7 +183,7 @@ bool fleet_ask_versions(struct clickhouse *clickhouse, const struct fleet_scope 
 		!ask_version_sums(clickhouse, &all, findings->versions, &counts, &sums, err))
 		return false;
 	for (int i = 0; i < 2; i++) {
-		hosts[i] = hosts_of(counts, scope->of.service, findings->versions[i]);
+		hosts[i] = question_hosts_of(counts, scope->of.service, findings->versions[i]);
 		if (hosts[i] == 0)
 			return error_set(err, ERROR_NOT_FOUND, "no snapshot of %s has version %s",
 				scope->of.service, findings->versions[i]);
@@ -477,13 +200,13 @@ bool fleet_ask_versions(struct clickhouse *clickhouse, const struct fleet_scope 
 				(struct host_sums){ clickhouse_real(row, 2),
 					clickhouse_real(row, 3) };
 		}
-		struct fleet_finding *const finding = add_finding(findings);
+		struct fleet_finding *const finding = question_add_finding(findings);
 		finding->site = site;
 		finding->hosts = hosts[0] + hosts[1];
 		compare(finding, sides, hosts);
 	}
-	adjust(findings);
-	return finish(clickhouse, findings, max, err);
+	question_adjust(findings);
+	return question_finish(clickhouse, findings, max, err);
 }
 
 /* 3.5 robust standard deviations, the usual limit (Iglewicz and Hoaglin). */
@@ -520,7 +243,7 @@ bool fleet_ask_outliers(struct clickhouse *clickhouse, const struct fleet_scope 
 	json_t *row;
 
 	buffer_append_string(&query, "SELECT uniqExact(version, host)");
-	append_profiles(&query, scope);
+	question_append_profiles(&query, scope);
 	if (!clickhouse_select(clickhouse, buffer_string(&query), "u", &count, err))
 		return false;
 	buffer_clear(&query);
@@ -531,9 +254,9 @@ bool fleet_ask_outliers(struct clickhouse *clickhouse, const struct fleet_scope 
 		return false;
 	json_array_foreach(rows, index, row)
 	{
-		struct fleet_finding *const finding = add_finding(findings);
+		struct fleet_finding *const finding = question_add_finding(findings);
 		finding->site = clickhouse_unsigned(row, 0);
-		finding->host = take_text(findings, row, 1);
+		finding->host = question_take_text(findings, row, 1);
 		finding->value = clickhouse_real(row, 2);
 		finding->variance = clickhouse_real(row, 3);
 		finding->base = clickhouse_real(row, 4);
@@ -543,7 +266,7 @@ bool fleet_ask_outliers(struct clickhouse *clickhouse, const struct fleet_scope 
 		finding->low = interval.low;
 		finding->high = interval.high;
 	}
-	return finish(clickhouse, findings, max, err);
+	return question_finish(clickhouse, findings, max, err);
 }
 
 void fleet_hosts_init(struct fleet_hosts *hosts)
@@ -568,12 +291,12 @@ bool fleet_ask_hosts(struct clickhouse *clickhouse, const struct fleet_scope *sc
 
 	buffer_append_string(&query,
 		"SELECT service, version, host, count(), sum(snapshots), sum(r), max(last), "
-		"sum(b) AS bytes, sum(v) FROM (SELECT " PROCESS_OF_VERSION ", "
+		"sum(b) AS bytes, sum(v) FROM (SELECT " QUESTION_PROCESS_OF_VERSION ", "
 		"uniqExact(snapshot) AS snapshots, argMax(rss, snapshot) AS r, max(snapshot) AS "
 		"last, argMax(inuse_bytes, snapshot) AS b, argMax(inuse_variance, snapshot) AS v");
-	append_profiles(&query, scope);
+	question_append_profiles(&query, scope);
 	buffer_printf(&query,
-		" GROUP BY " PROCESS_OF_VERSION ") GROUP BY service, version, host "
+		" GROUP BY " QUESTION_PROCESS_OF_VERSION ") GROUP BY service, version, host "
 		"ORDER BY bytes DESC, host LIMIT %zu",
 		max);
 	if (!clickhouse_select(clickhouse, buffer_string(&query), "sssuuuuff", &rows, err))

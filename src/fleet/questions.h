@@ -9,43 +9,8 @@
 #pragma once
 
 #include "analysis/view.h"
-#include "base/string_pool.h"
 #include "fleet/clickhouse.h"
-#include "store/identity.h"
-
-/* Which snapshots. */
-struct fleet_scope {
-	struct snapshot_identity of; /* "": of any */
-	int64_t since_ms, until_ms;
-};
-
-/* What an answer says of a site. The fields that a question does not set are 0 or "". */
-struct fleet_finding {
-	const char *service, *version, *host;
-	uint64_t site;
-	const char **frames; /* root first */
-	size_t depth;
-	double value, variance; /* bytes; of growth, bytes per hour and host */
-	double objects, samples;
-	double base;	      /* versions: of the other one; outliers: the median of all hosts */
-	double low, high;     /* 95% interval of the value, or of value - base for versions */
-	double hosts;	      /* that have the site; of growth, all hosts that were tested */
-	double t;	      /* of outliers: robust standard deviations from the median */
-	double p, adjusted_p; /* NAN: not tested */
-};
-
-/* Starts as { 0 }. */
-struct fleet_findings {
-	struct fleet_finding *items;
-	size_t count, capacity;
-	double total, total_variance; /* of fleet_ask_sites: of all sites, also of those left out */
-	const char *versions[2];      /* of fleet_ask_versions: the base, and the other */
-	struct string_pool strings;
-	struct arena frames;
-};
-
-void fleet_findings_init(struct fleet_findings *findings);
-void fleet_findings_deinit(struct fleet_findings *findings);
+#include "fleet/findings.h"
 
 /* What is in use by the last snapshot of each process, largest sites first, at most `max`. */
 MUST_CHECK bool fleet_ask_sites(struct clickhouse *clickhouse, const struct fleet_scope *scope,
@@ -54,7 +19,8 @@ MUST_CHECK bool fleet_ask_sites(struct clickhouse *clickhouse, const struct flee
 /*
  * Bytes per hour of each site, by service and version: the slope of each process over its
  * snapshots, averaged over hosts. Most significant growth first; p is of growth, not of shrinking,
- * adjusted for all sites. At most `max` are returned, with their frames.
+ * adjusted for all sites. At most `max` are returned, with their frames. A range of more than seven
+ * days is answered by the sums of its whole days (fleet/growth_days.h).
  */
 MUST_CHECK bool fleet_ask_growth(struct clickhouse *clickhouse, const struct fleet_scope *scope,
 	size_t max, struct fleet_findings *findings, struct error *err);

@@ -7,43 +7,103 @@
 
 #include "base/xalloc.h"
 
-#define KEY_COLUMNS                                                                     \
-	"    service LowCardinality(String), version LowCardinality(String),\n"         \
-	"    host LowCardinality(String), pid UInt32, started DateTime, ts DateTime,\n" \
-	"    snapshot UInt64,\n"
+#define PROCESS_COLUMNS                                                         \
+	"    service LowCardinality(String), version LowCardinality(String),\n" \
+	"    host LowCardinality(String), pid UInt32, started DateTime,"
+
+#define KEY_COLUMNS PROCESS_COLUMNS " ts DateTime,\n    snapshot UInt64,\n"
 
 /* The probability that an object of the mean size is sampled; formulas in analysis/unsample.h. */
 #define NOT_SAMPLED "exp(-sampled_bytes / samples / sampling_interval)"
 
-static const char *const tables[] = {
-	"CREATE TABLE IF NOT EXISTS sample (\n" KEY_COLUMNS
-	"    stack UInt64, samples Float32, sampled_bytes Float64, sampling_interval UInt64,\n"
-	"    inuse_objects Float64 ALIAS samples / (1 - " NOT_SAMPLED "),\n"
-	"    inuse_bytes Float64 ALIAS sampled_bytes / (1 - " NOT_SAMPLED "),\n"
-	"    inuse_variance Float64 ALIAS samples * pow(sampled_bytes / samples, 2) *\n"
-	"        " NOT_SAMPLED " / pow(1 - " NOT_SAMPLED ", 2)\n"
-	") ENGINE = ReplacingMergeTree() PARTITION BY toMonday(ts)\n"
-	"ORDER BY (service, host, pid, started, snapshot, stack)",
+/* As fleet/rows.c writes what has no name. */
+#define UNNAMED_FRAMES                                                                      \
+	"arrayCount(f -> f = '[anonymous]' OR match(f, '.[+]0x[0-9a-f]+$'), arrayMap(f -> " \
+	"toString(f), frames))"
 
-	"CREATE TABLE IF NOT EXISTS stack (\n"
-	"    stack UInt64, site UInt64, frames Array(LowCardinality(String)),\n"
-	"    build_ids Array(LowCardinality(String)), offsets Array(UInt64)\n"
-	") ENGINE = ReplacingMergeTree() ORDER BY stack",
-
-	"CREATE TABLE IF NOT EXISTS profile (\n" KEY_COLUMNS
-	"    stacks UInt32, inuse_bytes Float64, inuse_variance Float64,\n"
-	"    sampling_interval UInt64, allocated UInt64, active UInt64, metadata UInt64,\n"
-	"    resident UInt64, mapped UInt64, retained UInt64, rss UInt64, reason String,\n"
-	"    label_names Array(String), label_values Array(String)\n"
-	") ENGINE = ReplacingMergeTree() PARTITION BY toMonday(ts)\n"
-	"ORDER BY (service, host, pid, started, snapshot)",
-
-	("CREATE TABLE IF NOT EXISTS heapctl_schema (version UInt32, applied DateTime)\n"
-	 "ENGINE = MergeTree() ORDER BY version"),
+struct table {
+	const char *name, *columns, *engine, *version_column, *order;
+	const char *age; /* the column that says how old a row is; NULL: rows stay */
+	bool is_growth;
 };
 
-/* Those whose rows have an age. */
-static const char *const aging_tables[] = { "sample", "profile" };
+static const struct table tables[] = {
+	{
+		.name = "sample",
+		.columns = KEY_COLUMNS
+		"    stack UInt64, samples Float32, sampled_bytes Float64, sampling_interval "
+		"UInt64,\n"
+		"    inuse_objects Float64 ALIAS samples / (1 - " NOT_SAMPLED "),\n"
+		"    inuse_bytes Float64 ALIAS sampled_bytes / (1 - " NOT_SAMPLED "),\n"
+		"    inuse_variance Float64 ALIAS samples * pow(sampled_bytes / samples, 2) *\n"
+		"        " NOT_SAMPLED " / pow(1 - " NOT_SAMPLED ", 2)\n",
+		.engine = "ReplacingMergeTree",
+		.version_column = "",
+		.order = "PARTITION BY toMonday(ts)\n"
+			 "ORDER BY (service, host, pid, started, snapshot, stack)",
+		.age = "ts",
+	},
+	{
+		.name = "stack",
+		.columns = "    stack UInt64, site UInt64, frames Array(LowCardinality(String)),\n"
+			   "    build_ids Array(LowCardinality(String)), offsets Array(UInt64),\n"
+			   "    rank UInt64 DEFAULT bitShiftLeft(toUInt64(65535 - "
+			   "least(" UNNAMED_FRAMES ", "
+			   "65535)), 48) +\n"
+			   "        bitShiftLeft(toUInt64(least(length(frames), 65535)), 32) + "
+			   "bitShiftRight(site, 32)\n",
+		.engine = "ReplacingMergeTree",
+		.version_column = "rank",
+		.order = "ORDER BY stack",
+	},
+	{
+		.name = "profile",
+		.columns = KEY_COLUMNS
+		"    stacks UInt32, inuse_bytes Float64, inuse_variance Float64,\n"
+		"    sampling_interval UInt64, allocated UInt64, active UInt64, metadata UInt64,\n"
+		"    resident UInt64, mapped UInt64, retained UInt64, rss UInt64, reason String,\n"
+		"    label_names Array(String), label_values Array(String)\n",
+		.engine = "ReplacingMergeTree",
+		.version_column = "",
+		.order = "PARTITION BY toMonday(ts)\n"
+			 "ORDER BY (service, host, pid, started, snapshot)",
+		.age = "ts",
+	},
+	{
+		.name = "growth_day",
+		.columns = PROCESS_COLUMNS
+		" day Date,\n"
+		"    stack UInt64, snapshots UInt32, bytes Float64, bytes_hours Float64\n",
+		.engine = "ReplacingMergeTree",
+		.version_column = "snapshots",
+		.order = "PARTITION BY toMonday(day)\n"
+			 "ORDER BY (service, host, pid, started, stack, day)",
+		.age = "day",
+		.is_growth = true,
+	},
+	{
+		.name = "process_day",
+		.columns = PROCESS_COLUMNS
+		" day Date,\n"
+		"    snapshots UInt32, hours Float64, hours_squared Float64,\n"
+		"    label_names Array(String), label_values Array(String)\n",
+		.engine = "ReplacingMergeTree",
+		.version_column = "snapshots",
+		.order = "PARTITION BY toMonday(day)\n"
+			 "ORDER BY (service, host, pid, started, day)",
+		.age = "day",
+		.is_growth = true,
+	},
+	{
+		.name = "heapctl_schema",
+		.columns = "    version UInt32, applied DateTime\n",
+		.engine = "MergeTree",
+		.version_column = "",
+		.order = "ORDER BY version",
+	},
+};
+
+enum { TABLES = sizeof tables / sizeof tables[0] };
 
 enum schema_dialect schema_dialect_of(unsigned server_version)
 {
@@ -57,14 +117,71 @@ static void add_statement(
 		(struct schema_statement){ text, parameters, has_database };
 }
 
-void schema_make(enum schema_dialect dialect, const char *database, struct schema *schema)
+bool schema_find_place(struct clickhouse *clickhouse, struct schema_place *place, struct error *err)
 {
-	const char *const parameters =
-		dialect == SCHEMA_OLD ? "&allow_experimental_low_cardinality_type=1" : "";
+	CLEANUP(clickhouse_rows_cleanup) json_t *rows = NULL;
+	const char *const database = clickhouse_database(clickhouse);
+	unsigned version = 0;
+	CLEANUP(free_cleanup)
+	char *query = xasprintf("SELECT has(groupArray(name), 'stack'), has(groupArray(name), "
+				"'stack_1'), (SELECT count() FROM system.columns WHERE database = "
+				"'%s' AND table = 'stack' AND name = 'rank') FROM system.tables "
+				"WHERE database = '%s'",
+		database, database);
 
-	add_statement(schema, xasprintf("CREATE DATABASE IF NOT EXISTS %s", database), "", false);
-	for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
-		add_statement(schema, xstrdup(tables[i]), parameters, true);
+	if (!clickhouse_version(clickhouse, &version, err) ||
+		!clickhouse_select_system(clickhouse, query, "uuu", &rows, err))
+		return false;
+	*place = (struct schema_place){ schema_dialect_of(version), database, false, false };
+	if (json_array_size(rows) == 1) {
+		const json_t *const row = json_array_get(rows, 0);
+		place->has_unranked_stack =
+			clickhouse_unsigned(row, 0) != 0 && clickhouse_unsigned(row, 2) == 0;
+		place->has_earlier_stack = clickhouse_unsigned(row, 1) != 0;
+	}
+	return true;
+}
+
+static void make_table(const struct schema_place *place, const struct table *table,
+	const char *name, struct schema *schema)
+{
+	add_statement(schema,
+		xasprintf("CREATE TABLE IF NOT EXISTS %s (\n%s) ENGINE = %s(%s) %s", name,
+			table->columns, table->engine, table->version_column, table->order),
+		place->dialect == SCHEMA_OLD ? "&allow_experimental_low_cardinality_type=1" : "",
+		true);
+}
+
+/*
+ * Version 1 had no rank, which a table cannot get later. Rows that are inserted meanwhile are in
+ * one of both tables, and each step can be done again.
+ */
+static void take_over_stack(const struct schema_place *place, struct schema *schema)
+{
+#define STACK_COLUMNS "stack, site, frames, build_ids, offsets"
+	if (place->has_unranked_stack) {
+		for (size_t i = 0; i < TABLES; i++)
+			if (strcmp(tables[i].name, "stack") == 0)
+				make_table(place, &tables[i], "stack_2", schema);
+		add_statement(schema, xstrdup("RENAME TABLE stack TO stack_1, stack_2 TO stack"),
+			"", true);
+	}
+	if (place->has_unranked_stack || place->has_earlier_stack) {
+		add_statement(schema,
+			xstrdup("INSERT INTO stack (" STACK_COLUMNS ") SELECT " STACK_COLUMNS
+				" FROM stack_1"),
+			"", true);
+		add_statement(schema, xstrdup("DROP TABLE stack_1"), "", true);
+	}
+}
+
+void schema_make(const struct schema_place *place, struct schema *schema)
+{
+	add_statement(
+		schema, xasprintf("CREATE DATABASE IF NOT EXISTS %s", place->database), "", false);
+	for (size_t i = 0; i < TABLES; i++)
+		make_table(place, &tables[i], tables[i].name, schema);
+	take_over_stack(place, schema);
 	add_statement(schema,
 		xasprintf("INSERT INTO heapctl_schema SELECT toUInt32(%d), now() FROM system.one "
 			  "WHERE toUInt32(%d) NOT IN (SELECT version FROM heapctl_schema)",
@@ -113,16 +230,22 @@ static bool drop_partitions(struct clickhouse *clickhouse, const char *table, in
 	return true;
 }
 
-bool schema_keep(struct clickhouse *clickhouse, enum schema_dialect dialect, int64_t keep_days,
-	struct schema *schema, struct error *err)
+bool schema_keep(struct clickhouse *clickhouse, const struct schema_place *place,
+	const struct schema_age *age, struct schema *schema, struct error *err)
 {
-	for (size_t i = 0; i < sizeof aging_tables / sizeof aging_tables[0]; i++) {
-		if (dialect == SCHEMA_NEW)
+	for (size_t i = 0; i < TABLES; i++) {
+		const struct table *const table = &tables[i];
+		const int64_t days = table->age == NULL ? 0
+				     : table->is_growth ? age->growth_days
+							: age->snapshot_days;
+		if (days == 0)
+			continue;
+		if (place->dialect == SCHEMA_NEW)
 			add_statement(schema,
-				xasprintf("ALTER TABLE %s MODIFY TTL ts + INTERVAL %" PRId64 " DAY",
-					aging_tables[i], keep_days),
+				xasprintf("ALTER TABLE %s MODIFY TTL %s + INTERVAL %" PRId64 " DAY",
+					table->name, table->age, days),
 				"", true);
-		else if (!drop_partitions(clickhouse, aging_tables[i], keep_days, schema, err))
+		else if (!drop_partitions(clickhouse, table->name, days, schema, err))
 			return false;
 	}
 	return true;
@@ -176,6 +299,13 @@ bool schema_check(struct clickhouse *clickhouse, int64_t *made_s, struct error *
 		*made_s = applied_s;
 	if (version > FLEET_SCHEMA_VERSION)
 		return refuse_later(clickhouse, version, err);
+	if (version != 0 && version < FLEET_SCHEMA_VERSION) {
+		error_set(err, ERROR_UNSUPPORTED,
+			"%s has tables of version %" PRIu64 ", heapctl %s needs version %d",
+			clickhouse_name(clickhouse), version, HEAPCTL_VERSION,
+			FLEET_SCHEMA_VERSION);
+		return error_hint(err, "heapctl fleet schema --apply takes them over");
+	}
 	if (version == 0) {
 		error_set(err, ERROR_NOT_FOUND, "%s has no tables of heapctl",
 			clickhouse_name(clickhouse));

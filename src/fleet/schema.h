@@ -4,9 +4,14 @@
  *
  *	sample		a row for each stack of each snapshot: samples as they were taken; estimates
  *			and their variances are computed when they are read
- *	stack		what a stack is: its site, its functions, and build-ids with offsets
+ *	stack		what a stack is: its site, its functions, and build-ids with offsets. Of
+ *			several rows that with the highest rank counts: the fewest functions without
+ *			a name, then the most functions, then an arbitrary order that is always the
+ *			same. So names can be added later, and it does not matter who sent first
  *	profile		a row for each snapshot, written after all others of it: the snapshot counts
  *			from then on
+ *	process_day	sums of each whole day, for growth over months (fleet/growth_days.h)
+ *	growth_day
  *	heapctl_schema	the version of all this
  *
  * A key is (service, host, pid, started, snapshot). Rows of equal keys are equal and are merged by
@@ -21,7 +26,7 @@
 
 #include "fleet/clickhouse.h"
 
-enum { FLEET_SCHEMA_VERSION = 1 };
+enum { FLEET_SCHEMA_VERSION = 2 };
 
 /* The server's version, as far as it matters. */
 enum schema_dialect {
@@ -43,16 +48,34 @@ struct schema {
 	size_t count, capacity;
 };
 
-/* What makes all tables that are not there yet. */
-void schema_make(enum schema_dialect dialect, const char *database, struct schema *schema);
+/* Where the tables are to be, and what is there. */
+struct schema_place {
+	enum schema_dialect dialect;
+	const char *database;
+	bool has_unranked_stack; /* of version 1 */
+	bool has_earlier_stack;	 /* renamed, and not copied yet */
+};
+
+/* Reads what is there: the database may not be. */
+MUST_CHECK bool schema_find_place(
+	struct clickhouse *clickhouse, struct schema_place *place, struct error *err);
+
+/* What makes all tables that are not there yet, and takes over those of earlier versions. */
+void schema_make(const struct schema_place *place, struct schema *schema);
 void schema_deinit(struct schema *schema);
+
+/* How long rows are kept; 0: for ever. */
+struct schema_age {
+	int64_t snapshot_days;
+	int64_t growth_days; /* the sums of days */
+};
 
 /*
  * What limits the age of rows: a TTL, or of an old server the removal of each partition that is
  * older now. Reads the server's list of partitions, and fails only when that cannot be read.
  */
-MUST_CHECK bool schema_keep(struct clickhouse *clickhouse, enum schema_dialect dialect,
-	int64_t keep_days, struct schema *schema, struct error *err);
+MUST_CHECK bool schema_keep(struct clickhouse *clickhouse, const struct schema_place *place,
+	const struct schema_age *age, struct schema *schema, struct error *err);
 
 /* For clickhouse-client --multiquery. */
 void schema_print(const struct schema *schema, struct buffer *out);
@@ -64,7 +87,7 @@ MUST_CHECK bool schema_apply(
 	struct clickhouse *clickhouse, const struct schema *schema, struct error *err);
 
 /*
- * Whether the tables are there and are ours. ERROR_NOT_FOUND, ERROR_UNSUPPORTED. Sets when they
- * were made, in seconds since 1970; NULL: not asked for.
+ * Whether the tables are there and are of this version. ERROR_NOT_FOUND, ERROR_UNSUPPORTED. Sets
+ * when they were made, in seconds since 1970; NULL: not asked for.
  */
 MUST_CHECK bool schema_check(struct clickhouse *clickhouse, int64_t *made_s, struct error *err);

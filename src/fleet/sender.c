@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/hash_index.h"
 #include "base/xalloc.h"
 #include "fleet/clickhouse_text.h"
+#include "fleet/growth_days.h"
 #include "fleet/schema.h"
 
 /*
@@ -16,6 +18,10 @@
  * there. A single snapshot above that is sent as it is.
  */
 enum { BATCH_SNAPSHOTS = 64, BATCH_BYTES = 8 << 20 };
+
+/* A day that an earlier sender did not sum is found within a week. */
+#define DAY_MS INT64_C(86400000)
+#define SUMMED_AGAIN_MS (7 * DAY_MS)
 
 struct batch_item {
 	int64_t id;
@@ -39,6 +45,8 @@ struct sender {
 	struct u64_table is_known; /* stacks that were sent, or will be with the batch */
 	bool is_checked;	   /* the tables are ours */
 	int64_t made_s;		   /* when they were made */
+	int64_t earliest_ms;	   /* of the host's snapshots since its days were summed; 0: none */
+	int64_t summed_day;	   /* when that was, in days since 1970 */
 };
 
 struct sender *sender_new(struct clickhouse *clickhouse, const struct sender_options *options)
@@ -232,7 +240,16 @@ static bool check_tables(void *context, struct error *err)
 	return true;
 }
 
-bool sender_flush(struct sender *sender, struct error *err)
+static void note_times(struct sender *sender)
+{
+	for (size_t i = 0; i < sender->count; i++) {
+		const int64_t time_ms = sender->items[i].time_ms;
+		if (sender->earliest_ms == 0 || time_ms < sender->earliest_ms)
+			sender->earliest_ms = time_ms;
+	}
+}
+
+static bool flush_batch(struct sender *sender, struct error *err)
 {
 	if (sender->count == 0)
 		return true;
@@ -241,10 +258,42 @@ bool sender_flush(struct sender *sender, struct error *err)
 		sender->options.sent(
 			sender->options.context, sender->items[i].id, sender->items[i].was_there);
 	/* Stacks of the batch may not have arrived. */
-	if (!is_sent)
+	if (is_sent)
+		note_times(sender);
+	else
 		forget_stacks(sender);
 	clear_batch(sender);
 	return is_sent;
+}
+
+static bool sum_days(void *context, struct error *err)
+{
+	struct sender *const sender = context;
+	const int64_t now_ms = clock_realtime_ms();
+	const int64_t since_ms = now_ms - SUMMED_AGAIN_MS;
+
+	return growth_days_sum(sender->clickhouse, sender->host,
+		sender->earliest_ms < since_ms ? sender->earliest_ms : since_ms, now_ms, err);
+}
+
+/* The host's past days, at its first snapshots of a day and when there are some of past ones. */
+static bool sum_host(struct sender *sender, struct error *err)
+{
+	const int64_t today = clock_realtime_ms() / DAY_MS;
+
+	if (sender->earliest_ms == 0 ||
+		(sender->summed_day == today && sender->earliest_ms / DAY_MS >= today))
+		return true;
+	if (!fleet_retry_run(&sender->options.retry, sum_days, sender, err))
+		return false;
+	sender->earliest_ms = 0;
+	sender->summed_day = today;
+	return true;
+}
+
+bool sender_flush(struct sender *sender, struct error *err)
+{
+	return flush_batch(sender, err) && sum_host(sender, err);
 }
 
 void sender_recheck(struct sender *sender)
@@ -302,12 +351,16 @@ static void add_item(struct sender *sender, int64_t id, const struct fleet_snaps
 bool sender_add(struct sender *sender, int64_t id, const struct fleet_snapshot *snapshot,
 	const struct fleet_rows *rows, struct error *err)
 {
-	if (sender->count != 0 &&
-		(strcmp(sender->host, snapshot->identity.host) != 0 ||
-			is_in_batch(sender, snapshot) || sender->count == BATCH_SNAPSHOTS ||
-			sender->bytes > BATCH_BYTES) &&
-		!sender_flush(sender, err))
+	if (strcmp(sender->host, snapshot->identity.host) != 0) {
+		if (!sender_flush(sender, err))
+			return false;
+		sender->earliest_ms = sender->summed_day = 0;
+	} else if (sender->count != 0 &&
+		   (is_in_batch(sender, snapshot) || sender->count == BATCH_SNAPSHOTS ||
+			   sender->bytes > BATCH_BYTES) &&
+		   !flush_batch(sender, err)) {
 		return false;
+	}
 	if (!sender->is_checked &&
 		!fleet_retry_run(&sender->options.retry, check_tables, sender, err))
 		return false;

@@ -43,5 +43,5 @@ MUST_CHECK bool sender_add(struct sender *sender, int64_t id, const struct fleet
  */
 void sender_recheck(struct sender *sender);
 
-/* Sends the rest. */
+/* Sends the rest, and sums the host's past days if that was not done (fleet/growth_days.h). */
 MUST_CHECK bool sender_flush(struct sender *sender, struct error *err);

@@ -369,6 +369,73 @@ class Asking(FleetCase):
         self.assertIn("no snapshot", said)
 
 
+class Months(FleetCase):
+    """Growth over more than a week is answered by the sums of days."""
+
+    DAYS, HOSTS, STEP = 20, 4, 8 * 3600
+    LEAK, PLAIN = ("main", "leak"), ("main", "plain")
+
+    def snapshots(self, host):
+        """Three a day, of whole days before today; `again` writes the same."""
+        chance = random.Random(host)
+        begin = int(time.time()) // 86400 * 86400 - self.DAYS * 86400
+        paths = []
+        for at in range(3 * self.DAYS):
+            sites = {self.PLAIN: 300 + chance.randrange(-20, 21), self.LEAK: 50 + chance.randrange(-7, 8) + 2 * at}
+            path = self.write(f"api.{100 + host}.{at}.i{at}.heap", sites)
+            os.utime(path, (begin + at * self.STEP + host,) * 2)
+            paths.append(path)
+        return paths
+
+    def ask(self, *words):
+        return json.loads(self.fleet("growth", "--json", *words))
+
+    def test_sums_of_days_say_what_the_snapshots_say(self):
+        for host in range(self.HOSTS):
+            paths = self.snapshots(host)
+            # A part of a day first, and all of it twice.
+            for part in (paths[:40], paths, paths):
+                self.send(*part, "--host", f"h{host}", "--label", f"zone={'ab'[host % 2]}")
+        n = self.HOSTS * self.DAYS
+        self.assertEqual(self.database.rows("SELECT count() FROM process_day FINAL"), [[str(n)]])
+        found = self.ask("--since", f"{self.DAYS + 1}days")
+        self.assertEqual((found["source"], found["missing_days"]), ("days", 0))
+        self.assertEqual([site["frames"][-1] for site in found["sites"] if site["adjusted_p"] < 0.05], ["leak"])
+        leak = found["sites"][0]
+        # By the estimates of all snapshots, with a line through each host's.
+        rows = self.database.rows("SELECT host, toFloat64(snapshot) / 3600000 AS t, any(inuse_bytes) FROM sample WHERE stack IN "
+                                  "(SELECT stack FROM stack WHERE has(frames, 'leak')) GROUP BY host, snapshot")
+        slopes = []
+        for host in range(self.HOSTS):
+            points = [(float(t), float(y)) for name, t, y in rows if name == f"h{host}"]
+            self.assertEqual(len(points), 3 * self.DAYS)
+            mean = [sum(values) / len(points) for values in zip(*points)]
+            slopes.append(sum((t - mean[0]) * (y - mean[1]) for t, y in points) / sum((t - mean[0]) ** 2 for t, _ in points))
+        average = sum(slopes) / self.HOSTS
+        error = math.sqrt(sum((slope - average) ** 2 for slope in slopes) / (self.HOSTS - 1) / self.HOSTS)
+        self.assertAlmostEqual(leak["rate_per_hour"], average, delta=1e-6 * average)
+        self.assertAlmostEqual(leak["standard_error"], error, delta=1e-4 * error)
+        self.assertEqual(self.ask("--since", "3days")["source"], "snapshots")
+        half = self.ask("--since", f"{self.DAYS + 1}days", "--label", "zone=b", "--until", "10days")["sites"][0]
+        self.assertEqual((half["frames"][-1], half["hosts"]), ("leak", self.HOSTS // 2))
+        # They stay when the snapshots are removed. Without their sums, that is said.
+        week = self.database.rows("SELECT min(toMonday(day)) FROM process_day")[0][0]
+        gone = int(self.database.rows(f"SELECT uniqExact(host, day) FROM process_day WHERE toMonday(day) = '{week}'")[0][0])
+        self.database.ask(f"ALTER TABLE process_day DROP PARTITION '{week}'", self.database.name)
+        lost = self.ask("--since", f"{self.DAYS + 1}days")
+        self.assertEqual(lost["missing_days"], gone)
+        self.assertIn(f"{gone} days of processes have snapshots that are not in the sums", self.fleet("growth", "--since", f"{self.DAYS + 1}days"))
+        self.database.ask("TRUNCATE TABLE process_day", self.database.name)
+        said = self.heapctl("fleet", "growth", "--since", f"{self.DAYS + 1}days", "--store", *self.login(), code=1)[1]
+        self.assertRegex(said, rf"{n} days of processes .*heapctl fleet schema --apply")
+        self.fleet("schema", "--apply")
+        for table in ("sample", "profile"):
+            self.database.ask(f"TRUNCATE TABLE {table}", self.database.name)
+        again = self.ask("--since", f"{self.DAYS + 1}days")
+        self.assertAlmostEqual(again["sites"][0]["rate_per_hour"], leak["rate_per_hour"], delta=1e-9 * average)
+        self.assertIn("from the sums of whole days, ", self.fleet("growth", "--since", f"{self.DAYS + 1}days").splitlines()[0])
+
+
 class Access(FleetCase):
     def test_passwords_stay_in_their_file(self):
         path = self.write("api.100.0.i0.heap", {("main", "serve"): 10})
@@ -411,11 +478,16 @@ class Access(FleetCase):
         self.assertIn("gperftools", said[1])
 
 
+# The tables of version 1 that version 2 changes, as heapctl 0.1.0 made them.
+VERSION_1 = ("""CREATE TABLE stack (stack UInt64, site UInt64, frames Array(LowCardinality(String)), build_ids Array(LowCardinality(String)),
+                offsets Array(UInt64)) ENGINE = ReplacingMergeTree() ORDER BY stack""",)
+
+
 class Schema(FleetCase):
     def test_tables_are_made_once_and_later_ones_refused(self):
         self.send(self.write("api.100.0.i0.heap", {("main", "serve"): 10}))
-        self.assertIn("tables of version 1", self.fleet("schema", "--apply"))
-        self.assertEqual(self.database.rows("SELECT version FROM heapctl_schema"), [[1]])
+        self.assertIn("tables of version 2", self.fleet("schema", "--apply"))
+        self.assertEqual(self.database.rows("SELECT version FROM heapctl_schema"), [[2]])
         self.assertEqual(self.counts()[0], "1")
         printed = self.fleet("schema")
         self.database.ask("CREATE DATABASE by_hand")
@@ -425,10 +497,49 @@ class Schema(FleetCase):
         tables = [self.database.rows(f"SELECT name FROM system.tables WHERE database = '{name}' ORDER BY name")
                   for name in (self.database.name, "by_hand")]
         self.assertEqual(*tables)
-        self.database.ask("INSERT INTO heapctl_schema VALUES (2, now())", self.database.name)
+        self.database.ask("INSERT INTO heapctl_schema VALUES (3, now())", self.database.name)
         said = self.heapctl("fleet", "schema", "--apply", "--store", *self.login(), code=1)[1]
-        self.assertIn("has tables of version 2", said)
-        self.assertIn("has tables of version 2", self.send(os.path.join(self.folder, "api.100.0.i0.heap"), code=1)[1])
+        self.assertIn("has tables of version 3", said)
+        self.assertIn("has tables of version 3", self.send(os.path.join(self.folder, "api.100.0.i0.heap"), code=1)[1])
+
+    def make_version_1(self):
+        """The database with what it has, as version 1 had it."""
+        self.database.ask("RENAME TABLE stack TO stack_new", self.database.name)
+        for statement in VERSION_1:
+            self.database.ask(statement, self.database.name + "&allow_experimental_low_cardinality_type=1")
+        columns = "stack, site, frames, build_ids, offsets"
+        self.database.ask(f"INSERT INTO stack SELECT {columns} FROM stack_new", self.database.name)
+        for table in ("stack_new", "growth_day", "process_day", "heapctl_schema"):
+            self.database.ask(f"DROP TABLE {table}", self.database.name)
+        self.database.ask("CREATE TABLE heapctl_schema (version UInt32, applied DateTime) ENGINE = MergeTree() ORDER BY version", self.database.name)
+        self.database.ask("INSERT INTO heapctl_schema VALUES (1, now())", self.database.name)
+
+    def test_tables_of_version_1_are_taken_over_with_their_rows(self):
+        day = 24 * 3600
+        paths = [self.write(f"api.100.{at}.i{at}.heap", {("main", "serve"): 10 + at}, at=day * (12 - at)) for at in range(12)]
+        self.send(*paths, "--host", "a")
+        before = [self.database.rows(f"SELECT * FROM {table} ORDER BY stack, snapshot") for table in ("sample",)]
+        stacks = self.database.rows("SELECT stack, site, frames, build_ids, offsets FROM stack ORDER BY stack")
+        days = self.database.rows("SELECT * FROM growth_day ORDER BY day, stack")
+        self.assertEqual(len(days), 12)
+        self.make_version_1()
+        for said in (self.send(paths[0], code=1)[1], self.heapctl("fleet", "top", "--store", *self.login(), code=1)[1]):
+            self.assertRegex(said, r"has tables of version 1, .* needs version 2.*heapctl fleet schema --apply")
+        # Ended after the tables were renamed, and once more.
+        printed = self.fleet("schema")
+        self.assertIn("RENAME TABLE stack TO stack_1", printed)
+        for statement in printed.split(";\n"):
+            if "stack_2" in statement:
+                self.database.ask(statement, self.database.name + "&allow_experimental_low_cardinality_type=1")
+        for _ in range(2):
+            self.fleet("schema", "--apply")
+            self.assertEqual([self.database.rows(f"SELECT * FROM {table} ORDER BY stack, snapshot") for table in ("sample",)], before)
+            self.assertEqual(self.database.rows("SELECT stack, site, frames, build_ids, offsets FROM stack ORDER BY stack"), stacks)
+            self.assertEqual(self.database.rows("SELECT * FROM growth_day ORDER BY day, stack"), days)
+            self.assertEqual(self.database.rows("SELECT name FROM system.tables WHERE database = currentDatabase() ORDER BY name"),
+                             [["growth_day"], ["heapctl_schema"], ["process_day"], ["profile"], ["sample"], ["stack"]])
+        self.assertEqual(self.database.rows("SELECT version FROM heapctl_schema ORDER BY version"), [[1], [2]])
+        self.assertIn("1 were there", self.send(paths[0], "--host", "a")[0])
 
     def test_old_weeks_are_dropped(self):
         day = 24 * 3600
@@ -438,6 +549,11 @@ class Schema(FleetCase):
         self.fleet("schema", "--apply", "--keep", "90days")
         self.assertEqual(self.database.rows("SELECT pid FROM profile ORDER BY pid"), [[1], [2]])
         self.assertEqual(self.database.rows("SELECT DISTINCT pid FROM sample ORDER BY pid"), [[1], [2]])
+        # The sums of the past days stay, until their own time is over.
+        self.assertEqual(self.database.rows("SELECT pid FROM process_day ORDER BY pid"), [[2], [3]])
+        self.fleet("schema", "--apply", "--keep-growth", "90days")
+        self.assertEqual(self.database.rows("SELECT pid FROM process_day"), [[2]])
+        self.assertEqual(self.database.rows("SELECT pid FROM growth_day"), [[2]])
 
     def test_missing_tables_are_named_with_what_makes_them(self):
         self.database.ask(f"DROP DATABASE {self.database.name}")
@@ -503,7 +619,7 @@ class Hostile(Case):
                            (rows([1.5, "1"]), "other columns"), (rows([str(2 ** 64), "1"]), "other columns"),
                            (rows(["1", "1"]).replace(b'"rows": 1', b'"rows": 2'), "other columns"),
                            (rows(["1", "1"])[:-4], "not ClickHouse's"), (b'{"data":[[' + b"1," * (5 << 20) + b"1]]}", "too many values"),
-                           (rows(["9", "1"]), "tables of version 9"), (rows(["0", "0"]), "no tables of heapctl"),
+                           (rows(["9", "1"]), "tables of version 9"), (rows(["1", "1"]), "tables of version 1, .* needs version 2"), (rows(["0", "0"]), "no tables of heapctl"),
                            (b'{"meta":[],"data":[["1"],\nCode: 241, e.displayText() = DB::Exception: Memory limit \x1b[31m exceeded, e.what()', r"Memory limit \\x1b")):
             with self.subTest(text=text[:60]):
                 self.refused(lambda handler, text=text: self.body(handler, 200, text), part)
@@ -512,7 +628,7 @@ class Hostile(Case):
         def answer(handler):
             handler.rfile.read(int(handler.headers["Content-Length"]))
             is_insert = "INSERT" in handler.path
-            self.body(handler, 200, b"Ok, really." if is_insert else b'{"data": [["1", "1"]], "rows": 1}' if not answer.asked else b'{"data": [], "rows": 0}')
+            self.body(handler, 200, b"Ok, really." if is_insert else b'{"data": [["2", "1"]], "rows": 1}' if not answer.asked else b'{"data": [], "rows": 0}')
             answer.asked = True
         answer.asked = False
         self.refused(answer, "answered 200: Ok, really")

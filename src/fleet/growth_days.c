@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fleet/growth_days.h"
+
+#include <inttypes.h>
+
+#include "base/xalloc.h"
+#include "fleet/clickhouse_text.h"
+
+#define DAY_MS INT64_C(86400000)
+#define DAY_S INT64_C(86400)
+
+#define PROCESS "service, host, pid, started"
+#define DAY "toDate(toUInt16(intDiv(snapshot, 86400000)))"
+#define HOUR "(snapshot % 86400000) / 3600000"
+
+/* Days since 1970; all hosts where it has none. */
+struct day_range {
+	const char *host;
+	int64_t first, end; /* the one after the last */
+};
+
+static void append_host(struct buffer *out, const struct day_range *range)
+{
+	if (range->host == NULL)
+		return;
+	buffer_append_string(out, " AND host = ");
+	clickhouse_append_quoted(out, range->host);
+}
+
+/* Of `profile` and `sample`. */
+static void append_times(struct buffer *out, const struct day_range *range)
+{
+	buffer_printf(out, " WHERE ts BETWEEN toDateTime(%" PRId64 ") AND toDateTime(%" PRId64 ")",
+		range->first * DAY_S, range->end * DAY_S - 1);
+	append_host(out, range);
+}
+
+/* Of the sums. */
+static void append_days(struct buffer *out, const struct day_range *range)
+{
+	buffer_printf(out,
+		" WHERE day BETWEEN toDate(toUInt16(%" PRId64 ")) AND toDate(toUInt16(%" PRId64
+		"))",
+		range->first, range->end - 1);
+	append_host(out, range);
+}
+
+/* Days of processes that are not in the sums: `day`, their version `v`, and their snapshots `n`. */
+static void append_unsummed(struct buffer *out, const struct day_range *range)
+{
+	buffer_append_string(out,
+		"(SELECT " PROCESS ", day, v, n FROM (SELECT " PROCESS ", " DAY " AS day, "
+		"max(version) AS v, toUInt32(uniqExact(snapshot)) AS n FROM profile");
+	append_times(out, range);
+	buffer_append_string(out,
+		" GROUP BY " PROCESS ", day HAVING sum(stacks) > 0) ALL LEFT JOIN "
+		"(SELECT " PROCESS ", day, max(snapshots) AS done FROM process_day");
+	append_days(out, range);
+	buffer_append_string(
+		out, " GROUP BY " PROCESS ", day) USING " PROCESS ", day WHERE n > done)");
+}
+
+/* Each stack of each snapshot once, however often its row is there. */
+static void append_growth(struct buffer *out, const struct day_range *range)
+{
+	buffer_append_string(out,
+		"INSERT INTO growth_day (service, version, host, pid, started, day, stack, "
+		"snapshots, bytes, bytes_hours) SELECT service, v, host, pid, started, day, stack, "
+		"n, y, uy FROM (SELECT " PROCESS ", day, stack, sum(b) AS y, sum(b * u) AS uy FROM "
+		"(SELECT " PROCESS ", stack, " DAY " AS day, " HOUR " AS u, any(inuse_bytes) AS b "
+		"FROM sample");
+	append_times(out, range);
+	buffer_append_string(out, " AND (" PROCESS ", snapshot) GLOBAL IN (SELECT " PROCESS
+				  ", snapshot FROM profile");
+	append_times(out, range);
+	buffer_append_string(out,
+		") GROUP BY " PROCESS ", snapshot, stack) GROUP BY " PROCESS ", day, stack) "
+		"ALL INNER JOIN ");
+	append_unsummed(out, range);
+	buffer_append_string(out, " USING " PROCESS ", day");
+}
+
+static void append_processes(struct buffer *out, const struct day_range *range)
+{
+	buffer_append_string(out,
+		"INSERT INTO process_day (service, version, host, pid, started, day, snapshots, "
+		"hours, hours_squared, label_names, label_values) SELECT service, v, host, pid, "
+		"started, day, n, su, suu, names, values FROM (SELECT " PROCESS ", day, max(v1) AS "
+		"v, toUInt32(count()) AS n, sum(u) AS su, sum(u * u) AS suu, any(names1) AS names, "
+		"any(values1) AS values FROM (SELECT " PROCESS ", " DAY " AS day, " HOUR " AS u, "
+		"max(version) AS v1, any(label_names) AS names1, any(label_values) AS values1 "
+		"FROM profile");
+	append_times(out, range);
+	buffer_append_string(out,
+		" GROUP BY " PROCESS ", snapshot) GROUP BY " PROCESS ", day) ALL INNER JOIN "
+		"(SELECT " PROCESS ", day, max(snapshots) AS n FROM growth_day");
+	append_days(out, range);
+	buffer_append_string(out, " GROUP BY " PROCESS ", day) USING " PROCESS ", day, n");
+}
+
+static bool sum(struct clickhouse *clickhouse, const struct day_range *range, struct error *err)
+{
+	CLEANUP(buffer_deinit) struct buffer growth = BUFFER_OR_EXIT;
+	CLEANUP(buffer_deinit) struct buffer processes = BUFFER_OR_EXIT;
+
+	append_growth(&growth, range);
+	append_processes(&processes, range);
+	return clickhouse_run(clickhouse, buffer_string(&growth), CLICKHOUSE_INSERT_PARAMETERS,
+		       true, err) &&
+	       clickhouse_run(clickhouse, buffer_string(&processes), CLICKHOUSE_INSERT_PARAMETERS,
+		       true, err);
+}
+
+static bool count_unsummed(struct clickhouse *clickhouse, const struct day_range *range,
+	uint64_t *count, struct error *err)
+{
+	CLEANUP(buffer_deinit) struct buffer query = BUFFER_OR_EXIT;
+	CLEANUP(clickhouse_rows_cleanup) json_t *rows = NULL;
+
+	*count = 0;
+	if (range->first >= range->end)
+		return true;
+	buffer_append_string(&query, "SELECT count() FROM ");
+	append_unsummed(&query, range);
+	if (!clickhouse_select(clickhouse, buffer_string(&query), "u", &rows, err))
+		return false;
+	if (json_array_size(rows) == 1)
+		*count = clickhouse_unsigned(json_array_get(rows, 0), 0);
+	return true;
+}
+
+bool growth_days_missing(struct clickhouse *clickhouse, int64_t since_ms, int64_t until_ms,
+	uint64_t *count, struct error *err)
+{
+	const struct day_range range = { .first = since_ms / DAY_MS, .end = until_ms / DAY_MS };
+
+	return count_unsummed(clickhouse, &range, count, err);
+}
+
+bool growth_days_sum(struct clickhouse *clickhouse, const char *host, int64_t since_ms,
+	int64_t now_ms, struct error *err)
+{
+	struct day_range week = { .host = host, .first = since_ms / DAY_MS };
+	const int64_t end = now_ms / DAY_MS;
+
+	for (; week.first < end; week.first = week.end) {
+		uint64_t count = 0;
+		week.end = week.first + 7 < end ? week.first + 7 : end;
+		if (!count_unsummed(clickhouse, &week, &count, err) ||
+			(count != 0 && !sum(clickhouse, &week, err)))
+			return false;
+	}
+	return true;
+}
+
+bool growth_days_sum_all(struct clickhouse *clickhouse, int64_t now_ms, struct error *err)
+{
+	const struct day_range all = { .end = now_ms / DAY_MS };
+	CLEANUP(buffer_deinit) struct buffer query = BUFFER_OR_EXIT;
+	CLEANUP(clickhouse_rows_cleanup) json_t *rows = NULL;
+	size_t index;
+	json_t *row;
+
+	buffer_append_string(
+		&query, "SELECT host, intDiv(toUInt64(toUInt16(day)), 7) AS week FROM ");
+	append_unsummed(&query, &all);
+	buffer_append_string(&query, " GROUP BY host, week ORDER BY host, week");
+	if (!clickhouse_select(clickhouse, buffer_string(&query), "su", &rows, err))
+		return false;
+	json_array_foreach(rows, index, row)
+	{
+		const int64_t first = 7 * (int64_t)clickhouse_unsigned(row, 1);
+		const struct day_range week = { clickhouse_text(row, 0), first,
+			first + 7 < all.end ? first + 7 : all.end };
+		if (!sum(clickhouse, &week, err))
+			return false;
+	}
+	return true;
+}
