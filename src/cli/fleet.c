@@ -9,6 +9,7 @@
 #include "cli/fleet_print.h"
 #include "cli/fleet_session.h"
 #include "cli/option.h"
+#include "cli/report_options.h"
 #include "cli/verb.h"
 
 enum {
@@ -23,6 +24,7 @@ enum {
 	OPTION_JSON,
 	OPTION_KEEP,
 	OPTION_KEEP_GROWTH,
+	OPTION_DEBUGINFOD,
 };
 
 #define DAY_MS (INT64_C(24) * 3600 * 1000)
@@ -75,6 +77,8 @@ static const struct verb_option options[] = {
 		.help = "the same for the sums of days, from which growth of more than 7 days is "
 			"computed",
 		.complete = "1100days" },
+	{ OPTION_DEBUGINFOD, "debuginfod", 0, "URL",
+		.help = "ask this server for debug files that are not here", .group = "symbolize" },
 	{ 0 },
 };
 
@@ -137,6 +141,9 @@ static bool take(struct fleet_options *fleet, int64_t now_ms, int id,
 	case OPTION_RENDERER:
 		fleet->renderer = parser->option->name;
 		return true;
+	case OPTION_DEBUGINFOD:
+		fleet->debuginfod = parser->value;
+		return report_options_check_servers(parser->value, err);
 	case OPTION_KEEP_GROWTH:
 		return take_keep(parser->value, &fleet->keep_growth_days, err);
 	default:
@@ -156,6 +163,8 @@ static const char *find_unused(const struct fleet_options *fleet)
 		return "keep";
 	if (action != FLEET_SCHEMA && fleet->keep_growth_days != 0)
 		return "keep-growth";
+	if (action != FLEET_SYMBOLIZE && fleet->debuginfod != NULL)
+		return "debuginfod";
 	if (action != FLEET_DIFF && fleet->ago_ms != 0)
 		return "ago";
 	if (action != FLEET_VERSIONS && fleet->base_version != NULL)
@@ -164,9 +173,9 @@ static const char *find_unused(const struct fleet_options *fleet)
 		return fleet->renderer;
 	if (action == FLEET_FLAME && fleet->top != 0)
 		return "top";
-	if (action != FLEET_SCHEMA)
+	if (action != FLEET_SCHEMA && action != FLEET_SYMBOLIZE)
 		return NULL;
-	if (fleet->as_json)
+	if (action == FLEET_SCHEMA && fleet->as_json)
 		return "json";
 	if (fleet->output_path != NULL)
 		return "output";
@@ -198,6 +207,8 @@ static int complete(
 	if (action < 0)
 		return verb_usage(verb, "unknown question \"%.40s\"", name);
 	fleet->action = (enum fleet_action)action;
+	if (action != FLEET_SYMBOLIZE && fleet->file_count != 0)
+		return verb_usage(verb, "%s takes no files: \"%.40s\"", name, fleet->files[0]);
 	const char *const unused = find_unused(fleet);
 	if (unused != NULL)
 		return verb_usage(verb, "--%s does not go with %s", unused, name);
@@ -239,6 +250,8 @@ static int run(const struct verb *verb, int argc, char **argv)
 		if (!take(&fleet, now_ms, id, &parser, &err))
 			return option_refuse_error(&parser, &err);
 	}
+	fleet.files = parser.operands + 1;
+	fleet.file_count = parser.operand_count - 1;
 	const int code = complete(&fleet, verb, parser.operands[0], now_ms);
 	if (code != EXIT_DONE)
 		return code;
@@ -247,7 +260,8 @@ static int run(const struct verb *verb, int argc, char **argv)
 
 const struct verb verb_fleet = {
 	.name = "fleet",
-	.arguments = "QUESTION --store URL [--service NAME] [--since TIME] [--json]",
+	.arguments = "QUESTION --store URL [--service NAME] [--since TIME] [--json] "
+		     "[FILE|FOLDER...]",
 	.summary = "show what the processes of all hosts have in use",
 	.description =
 		"Queries ClickHouse, which heapctl send fills (docs/fleet.md). QUESTION is one "
@@ -259,7 +273,11 @@ const struct verb verb_fleet = {
 		"  versions  sites that differ between two versions of a service\n"
 		"  outliers  hosts far above the median of their service\n"
 		"  hosts     services, versions and hosts\n"
-		"  schema    the statements that make the tables; --apply makes them\n\n"
+		"  schema    the statements that make the tables; --apply makes them\n"
+		"  symbolize names for stacks that were sent without, by build-id: from "
+		"FILEs, FOLDERs\n"
+		"            with all that is below them, installed debug files, and "
+		"--debuginfod\n\n"
 		"A site is a stack of functions, the same in every build. top, flame, diff and "
 		"hosts count the last snapshot of each process; growth, versions and outliers all "
 		"of them. ± is half of the 95% interval: of sampling, and for growth and "
@@ -270,10 +288,11 @@ const struct verb verb_fleet = {
 		"--password-file db.password --apply --keep 90days\n"
 		"heapctl fleet flame --store clickhouse://heap@db/heap --service api -o api.html\n"
 		"heapctl fleet growth --store clickhouse://heap@db/heap --since 7days\n"
-		"heapctl fleet versions --store clickhouse://heap@db/heap --service api",
+		"heapctl fleet versions --store clickhouse://heap@db/heap --service api\n"
+		"heapctl fleet symbolize --store clickhouse://heap@db/heap /srv/builds",
 	.options = options,
-	.complete = "top flame diff growth versions outliers hosts schema",
+	.complete = "top flame diff growth versions outliers hosts schema symbolize",
 	.min_operands = 1,
-	.max_operands = 1,
+	.max_operands = SIZE_MAX,
 	.run = run,
 };

@@ -17,6 +17,7 @@ enum fleet_action {
 	FLEET_OUTLIERS,
 	FLEET_HOSTS,
 	FLEET_SCHEMA,
+	FLEET_SYMBOLIZE,
 	FLEET_ACTIONS,
 };
 
@@ -33,4 +34,7 @@ struct fleet_options {
 	bool as_json;
 	int64_t keep_days, keep_growth_days; /* 0: for ever */
 	bool applies;
+	const char *debuginfod; /* NULL: no server is asked */
+	char **files;		/* of symbolize: files and folders */
+	size_t file_count;
 };

@@ -22,6 +22,7 @@ const char *const fleet_action_names[FLEET_ACTIONS + 1] = {
 	[FLEET_OUTLIERS] = "outliers",
 	[FLEET_HOSTS] = "hosts",
 	[FLEET_SCHEMA] = "schema",
+	[FLEET_SYMBOLIZE] = "symbolize",
 };
 
 /* Sites below are more likely than not by chance. */

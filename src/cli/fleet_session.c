@@ -8,6 +8,7 @@
 #include "base/xalloc.h"
 #include "cli/control.h"
 #include "cli/fleet_print.h"
+#include "cli/fleet_symbolize.h"
 #include "cli/report_output.h"
 #include "cli/verb.h"
 #include "fleet/growth_days.h"
@@ -202,6 +203,8 @@ static bool answer(const struct fleet_options *options, struct clickhouse *click
 		return draw(options, clickhouse, out, err);
 	case FLEET_HOSTS:
 		return list_hosts(options, clickhouse, out, err);
+	case FLEET_SYMBOLIZE:
+		return fleet_symbolize(options, clickhouse, out, err);
 	default:
 		return list_findings(options, clickhouse, out, err);
 	}

@@ -275,7 +275,8 @@ bool clickhouse_insert(struct clickhouse *clickhouse, const char *statement,
 {
 	CLEANUP(buffer_deinit) struct buffer body = BUFFER_OR_EXIT;
 	CLEANUP(free_cleanup)
-	char *parameters = xasprintf("%s&query_id=%s", CLICKHOUSE_INSERT_PARAMETERS, id);
+	char *parameters = xasprintf("%s%s%s", CLICKHOUSE_INSERT_PARAMETERS,
+		id == NULL ? "" : "&query_id=", id == NULL ? "" : id);
 
 	return compress_rows(rows, &body, err) && perform_silent(clickhouse,
 							  &(struct clickhouse_request){

@@ -59,7 +59,7 @@ MUST_CHECK bool clickhouse_run(struct clickhouse *clickhouse, const char *statem
 
 /*
  * Inserts rows of the format TabSeparated: "INSERT INTO t (a, b) FORMAT TabSeparated". The server
- * refuses a second statement with the same `id` while the first one runs.
+ * refuses a second statement with the same `id` while the first one runs; NULL: none.
  */
 MUST_CHECK bool clickhouse_insert(struct clickhouse *clickhouse, const char *statement,
 	const struct buffer *rows, const char *id, struct error *err);

@@ -7,141 +7,44 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/filter.h"
-#include "analysis/function_name.h"
 #include "analysis/unsample.h"
-#include "base/file.h"
 #include "base/hash_index.h"
 #include "base/xalloc.h"
 #include "fleet/clickhouse_text.h"
-
-enum { FRAMES_MAX = 1024, NAME_BYTES_MAX = 1000 };
+#include "fleet/stack_names.h"
 
 struct row_maker {
 	const struct profile *profile;
 	struct fleet_rows *rows;
-	struct stack_filter stack_filter;
+	struct stack_namer namer;
 	uint32_t *of_stack;	   /* for each stack of the profile its row, or PROFILE_NONE */
 	struct u64_table by_stack; /* rows by their stack */
 	struct estimate *sums;	   /* of rows that several samples have; by row */
 	size_t sum_capacity;
-	const char **names; /* of the stack at hand, leaf first */
-	size_t name_count, name_capacity;
-	struct string_pool strings;
 	const char **build_ids;
 	uint64_t *offsets;
 	size_t build_id_capacity, offset_capacity;
 	struct buffer scratch;
 };
 
-/*
- * What compilers put behind the name of a function that they changed: ".constprop.0", ".isra.1",
- * ".llvm.123456". They come and go from build to build.
- */
-static size_t size_without_clones(const char *name, size_t size)
-{
-	static const char *const marks[] = { ".constprop", ".isra", ".part", ".cold", ".lto_priv",
-		".llvm", ".localalias", " [clone " };
-	size_t end = size;
-
-	for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
-		const char *const at = memmem(name, end, marks[i], strlen(marks[i]));
-		if (at != NULL && at != name)
-			end = (size_t)(at - name);
-	}
-	return end;
-}
-
-static const char *function_name(struct row_maker *maker, const char *function)
-{
-	struct buffer *const text = &maker->scratch;
-
-	buffer_clear(text);
-	function_name_append_short(text, function);
-	size_t size = size_without_clones(text->data, text->size);
-	if (size > NAME_BYTES_MAX)
-		size = NAME_BYTES_MAX;
-	return string_pool_add_sized(&maker->strings, text->data, size);
-}
-
-static const struct profile_mapping *mapping_of(
-	const struct profile *profile, const struct profile_location *location)
-{
-	const struct profile_mapping *const mapping =
-		location->mapping == PROFILE_NONE ? NULL : &profile->mappings[location->mapping];
-
-	return mapping == NULL || mapping->path[0] == '\0' ? NULL : mapping;
-}
-
-static uint64_t offset_of(
-	const struct profile_mapping *mapping, const struct profile_location *location)
-{
-	return location->address - mapping->start + mapping->file_offset;
-}
-
-static void add_name(struct row_maker *maker, const char *name)
-{
-	if (maker->name_count < FRAMES_MAX)
-		*XAPPEND(maker->names, maker->name_count, maker->name_capacity) = name;
-}
-
-/* The names of one location, innermost first. */
-static void add_names(struct row_maker *maker, const struct profile_location *location)
-{
-	const struct profile *const profile = maker->profile;
-	const struct profile_mapping *const mapping = mapping_of(profile, location);
-	char text[NAME_BYTES_MAX];
-
-	for (uint32_t i = 0; i < location->frame_count; i++) {
-		const struct profile_frame *const frame =
-			&profile->frames[location->first_frame + i];
-		if (frame->function[0] != '\0')
-			add_name(maker, function_name(maker, frame->function));
-	}
-	if (location->frame_count != 0 &&
-		profile->frames[location->first_frame].function[0] != '\0')
-		return;
-	if (mapping == NULL)
-		snprintf(text, sizeof text, "[anonymous]");
-	else
-		snprintf(text, sizeof text, "%.800s+0x%" PRIx64, path_base_name(mapping->path),
-			offset_of(mapping, location));
-	add_name(maker, string_pool_add(&maker->strings, text));
-}
-
-static uint64_t hash_text(uint64_t hash, const char *text)
-{
-	return hash_fixed_combine(hash, hash_fixed_bytes(text, strlen(text)));
-}
-
-/* Root first. */
-static uint64_t hash_names(const struct row_maker *maker)
-{
-	uint64_t hash = maker->name_count;
-
-	for (size_t i = maker->name_count; i-- > 0;)
-		hash = hash_text(hash, maker->names[i]);
-	return hash;
-}
-
 /* What identifies a location in any process; sets the columns of it. */
 static uint64_t hash_location(struct row_maker *maker, uint64_t hash, uint32_t at, size_t column)
 {
 	const struct profile *const profile = maker->profile;
 	const struct profile_location *const location = &profile->locations[at];
-	const struct profile_mapping *const mapping = mapping_of(profile, location);
+	const struct profile_mapping *const mapping = stack_names_mapping(profile, location);
 
 	maker->build_ids[column] = "";
 	maker->offsets[column] = 0;
 	if (mapping != NULL) {
 		maker->build_ids[column] =
 			mapping->build_id[0] != '\0' ? mapping->build_id : mapping->path;
-		maker->offsets[column] = offset_of(mapping, location);
+		maker->offsets[column] = stack_names_offset(mapping, location);
 		return hash_fixed_combine(
-			hash_text(hash, maker->build_ids[column]), maker->offsets[column]);
+			stack_names_hash(hash, maker->build_ids[column]), maker->offsets[column]);
 	}
 	for (uint32_t i = 0; i < location->frame_count; i++)
-		hash = hash_text(hash, profile->frames[location->first_frame + i].function);
+		hash = stack_names_hash(hash, profile->frames[location->first_frame + i].function);
 	return hash_fixed_combine(hash, location->frame_count);
 }
 
@@ -159,33 +62,13 @@ static uint64_t hash_stack(struct row_maker *maker, const struct profile_stack *
 	return hash;
 }
 
-static void gather_names(struct row_maker *maker, const struct profile_stack *stack)
-{
-	const uint32_t *locations = NULL;
-	size_t depth = 0;
-
-	maker->name_count = 0;
-	/* Without a filter no stack is left out. */
-	(void)stack_filter_pick(&maker->stack_filter, stack, &locations, &depth);
-	for (size_t i = 0; i < depth; i++) {
-		const struct profile_location location =
-			stack_filter_location(&maker->stack_filter, locations[i]);
-		add_names(maker, &location);
-	}
-}
-
 /* frames (root first), build_ids and offsets. */
 static const char *make_columns(struct row_maker *maker, const struct profile_stack *stack)
 {
 	struct buffer *const out = &maker->scratch;
 
-	for (size_t i = 0; i < maker->name_count / 2; i++) {
-		const char *const name = maker->names[i];
-		maker->names[i] = maker->names[maker->name_count - 1 - i];
-		maker->names[maker->name_count - 1 - i] = name;
-	}
 	buffer_clear(out);
-	clickhouse_append_texts(out, maker->names, maker->name_count);
+	clickhouse_append_texts(out, maker->namer.names, maker->namer.name_count);
 	buffer_append_char(out, '\t');
 	clickhouse_append_texts(out, maker->build_ids, stack->depth);
 	buffer_append_char(out, '\t');
@@ -204,8 +87,7 @@ static uint32_t row_of(struct row_maker *maker, uint32_t at)
 	uint32_t row = u64_table_find(&maker->by_stack, key);
 	if (row == U64_TABLE_NONE) {
 		row = u64_table_add(&maker->by_stack, key);
-		gather_names(maker, stack);
-		const uint64_t site = hash_names(maker);
+		const uint64_t site = stack_namer_take(&maker->namer, stack);
 		*XAPPEND(rows->items, rows->count, rows->capacity) = (struct fleet_row){
 			.stack = key,
 			.site = site,
@@ -269,36 +151,25 @@ static bool check_kind(const struct profile *profile, struct error *err)
 
 static void maker_deinit(struct row_maker *maker)
 {
-	stack_filter_deinit(&maker->stack_filter);
+	stack_namer_deinit(&maker->namer);
 	u64_table_deinit(&maker->by_stack);
-	string_pool_deinit(&maker->strings);
 	buffer_deinit(&maker->scratch);
 	free(maker->of_stack);
 	free(maker->sums);
-	free(maker->names);
 	free(maker->build_ids);
 	free(maker->offsets);
 }
 
 bool fleet_rows_make(const struct profile *profile, struct fleet_rows *rows, struct error *err)
 {
-	static const struct filter_text everything;
-	CLEANUP(filter_cleanup) struct filter *filter = NULL;
-
-	if (!check_kind(profile, err) || !filter_new(&everything, &filter, err))
+	if (!check_kind(profile, err))
 		return false;
 	CLEANUP(maker_deinit) struct row_maker maker = { .profile = profile, .rows = rows };
+	if (!stack_namer_init(&maker.namer, profile, err))
+		return false;
 	*rows = (struct fleet_rows){ .interval_bytes = profile->interval_bytes };
 	arena_init(&rows->texts);
-	/*
-	 * By name: wrappers that are recognised by what they do in one profile might not be in
-	 * another.
-	 */
-	stack_filter_init(&maker.stack_filter, filter, PRUNE_ALLOCATOR);
-	stack_filter_prepare(&maker.stack_filter, &profile, 1);
-	stack_filter_enter(&maker.stack_filter, profile);
 	u64_table_init(&maker.by_stack, hash_seed());
-	string_pool_init(&maker.strings);
 	buffer_init(&maker.scratch, &memory_or_exit);
 	maker.of_stack = xreallocarray(NULL, profile->stack_count, sizeof *maker.of_stack);
 	for (size_t i = 0; i < profile->stack_count; i++)

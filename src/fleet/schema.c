@@ -21,13 +21,13 @@
 	"arrayCount(f -> f = '[anonymous]' OR match(f, '.[+]0x[0-9a-f]+$'), arrayMap(f -> " \
 	"toString(f), frames))"
 
-struct table {
+struct fleet_table {
 	const char *name, *columns, *engine, *version_column, *order;
 	const char *age; /* the column that says how old a row is; NULL: rows stay */
 	bool is_growth;
 };
 
-static const struct table tables[] = {
+static const struct fleet_table tables[] = {
 	{
 		.name = "sample",
 		.columns = KEY_COLUMNS
@@ -142,7 +142,7 @@ bool schema_find_place(struct clickhouse *clickhouse, struct schema_place *place
 	return true;
 }
 
-static void make_table(const struct schema_place *place, const struct table *table,
+static void make_table(const struct schema_place *place, const struct fleet_table *table,
 	const char *name, struct schema *schema)
 {
 	add_statement(schema,
@@ -234,7 +234,7 @@ bool schema_keep(struct clickhouse *clickhouse, const struct schema_place *place
 	const struct schema_age *age, struct schema *schema, struct error *err)
 {
 	for (size_t i = 0; i < TABLES; i++) {
-		const struct table *const table = &tables[i];
+		const struct fleet_table *const table = &tables[i];
 		const int64_t days = table->age == NULL ? 0
 				     : table->is_growth ? age->growth_days
 							: age->snapshot_days;

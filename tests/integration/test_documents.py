@@ -53,6 +53,8 @@ NOT_RUN = {
                      "heapctl fleet growth --store clickhouse://heap@db/heap --since 7days",
                      "heapctl fleet versions --store clickhouse://heap@db/heap --service api",
                      "heapctl fleet outliers --store clickhouse://heap@db/heap --service api",
+                     "heapctl fleet symbolize --store clickhouse://heap@db/heap --password-file db.password /srv/builds",
+                     "heapctl fleet symbolize --store clickhouse://heap@db/heap /srv/builds",
                      "heapctl fleet flame --store clickhouse://heap@db/heap --service api -o api.html",
                      "heapctl fleet schema --store clickhouse://heap@db/heap --password-file db.password",
                      "heapctl fleet schema --store clickhouse://heap@db/heap --password-file db.password --apply --keep 90days",

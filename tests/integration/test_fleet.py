@@ -7,9 +7,11 @@ import math
 import os
 import pathlib
 import random
+import re
 import shutil
 import socket
 import sqlite3
+import subprocess
 import tempfile
 import threading
 import time
@@ -434,6 +436,113 @@ class Months(FleetCase):
         again = self.ask("--since", f"{self.DAYS + 1}days")
         self.assertAlmostEqual(again["sites"][0]["rate_per_hour"], leak["rate_per_hour"], delta=1e-9 * average)
         self.assertIn("from the sums of whole days, ", self.fleet("growth", "--since", f"{self.DAYS + 1}days").splitlines()[0])
+
+
+class Symbolized(FleetCase):
+    """Stacks of a stripped program get their names later."""
+
+    SOURCE = """
+    #define KEEP __attribute__((noinline))
+    KEEP int leak(int x) { return x + 1; }
+    static inline __attribute__((always_inline)) int inlined(int x) { return leak(x) * 2; }
+    KEEP int serve(int x) { return inlined(x) + 3; }
+    int main(int argc, char **argv) { (void)argv; return serve(argc) + 4; }
+    """
+
+    def setUp(self):
+        super().setUp()
+        self.program, self.whole = os.path.join(self.folder, "api"), os.path.join(self.folder, "builds/x/api-1.4")
+        os.makedirs(os.path.dirname(self.whole))
+        pathlib.Path(self.program + ".c").write_text(self.SOURCE)
+        subprocess.run(["cc", "-g", "-O1", "-Wl,--build-id", "-o", self.whole, self.program + ".c"], check=True)
+        subprocess.run(["strip", "-o", self.program, self.whole], check=True)
+        said = subprocess.run(["objdump", "-d", "--no-show-raw-insn", self.whole], check=True, capture_output=True, text=True).stdout
+        returns = {name: int(at, 16) for name, at in re.findall(r"<(\w+)>:\n(?:.+\n)*?.*call .*\n\s+(\w+):", said)}
+        leaf = int(re.search(r"^(\w+) <leak>:", said, re.M)[1], 16) + 2
+        base = 0x555555554000
+        stack = " ".join(f"0x{base + at:x}" for at in (leaf, returns["serve"], returns["main"]))
+        # One of generated code, of which nothing can be known later.
+        self.text = (f"heap_v2/4096\n  t*: 15: 15360 [0: 0]\n@ {stack}\n  t*: 5: 5120 [0: 0]\n@ 0x{base + returns['serve']:x} 0x10 \n  t*: 10: 10240 [0: 0]\n\n"
+                     f"MAPPED_LIBRARIES:\n{base + 0x1000:08x}-{base + 0x2000:08x} r-xp 00001000 08:01 1 {self.program}\n")
+
+    def send_from(self, host):
+        path = os.path.join(self.folder, f"api.{100 + len(host)}.0.i0.heap")
+        pathlib.Path(path).write_text(self.text)
+        self.send(path, "--host", host, "--no_cache")
+
+    def top(self, host=None):
+        found = json.loads(self.fleet("top", "--json", *(("--host", host) if host else ())))["sites"]
+        return sorted((site["site"], site["frames"], site["bytes"]) for site in found)
+
+    def test_names_come_later_and_are_those_that_would_have_been_sent(self):
+        self.send_from("early")
+        sent = self.top()
+        self.assertRegex(" ".join(sent[0][1] + sent[1][1]), r"api\+0x")
+        self.assertNotIn("leak", str(sent))
+        self.assertIn("0 stacks completed, 0 improved, 2 as before", self.fleet("symbolize"))
+        self.assertEqual(self.top(), sent)
+        rows = self.database.rows("SELECT * FROM sample ORDER BY stack")
+        parts = f"SELECT max(max_block_number) FROM system.parts WHERE database = '{self.database.name}' AND table = 'sample'"
+        inserted = self.database.rows(parts)
+        both = [self.start(HEAPCTL, "fleet", "symbolize", os.path.join(self.folder, "builds"), "--store", *self.login()) for _ in range(2)]
+        self.assertEqual([run.wait(60) for run in both], [0, 0])
+        named = self.top()
+        self.assertEqual({tuple(frames) for _, frames, _ in named}, {("main", "serve", "inlined", "leak"), ("[anonymous]", "serve", "inlined")})
+        self.assertEqual([row[2] for row in sorted(named, key=lambda row: row[2])], [row[2] for row in sorted(sent, key=lambda row: row[2])])
+        self.assertEqual((self.database.rows("SELECT * FROM sample ORDER BY stack"), self.database.rows(parts)), (rows, inserted))
+        # Again, there is nothing to do. A host that has no names sends the same, and a merge comes.
+        self.assertIn("0 stacks completed, 0 improved, 0 as before", self.fleet("symbolize", os.path.join(self.folder, "builds")))
+        self.send_from("later")
+        self.database.ask("OPTIMIZE TABLE stack FINAL", self.database.name)
+        self.assertEqual([row[:2] for row in self.top()], [row[:2] for row in named])
+        # A host that had the names sends the same sites.
+        shutil.copy(self.whole, self.program)
+        self.database.ask("TRUNCATE TABLE stack", self.database.name)
+        self.send_from("complete")
+        self.assertEqual([row[:2] for row in self.top("complete")], [row[:2] for row in named])
+
+    def test_files_are_known_by_their_build_id_alone(self):
+        self.send_from("early")
+        other = os.path.join(self.folder, "other")
+        pathlib.Path(self.program + ".c").write_text(self.SOURCE.replace("x + 1", "x + 2"))
+        subprocess.run(["cc", "-g", "-O1", "-Wl,--build-id", "-o", other, self.program + ".c"], check=True)
+        said = self.heapctl("fleet", "symbolize", other, "--store", *self.login())
+        self.assertIn("0 stacks completed, 0 improved, 2 as before", said[0])
+        identity = re.search(r"Build ID: (\w+)", subprocess.run(["readelf", "-n", self.program], check=True, capture_output=True, text=True).stdout)[1]
+        self.assertIn(f"api, build-id {identity}: ", said[1])
+        debug = os.path.join(self.folder, "debug", ".build-id", identity[:2])
+        os.makedirs(debug)
+        subprocess.run(["objcopy", "--only-keep-debug", self.whole, os.path.join(debug, identity[2:] + ".debug")], check=True)
+        asked = []
+        files = self.serve_folder(os.path.join(self.folder, "debug"), identity, asked)
+        self.environment.update(DEBUGINFOD_CACHE_PATH=os.path.join(self.folder, "client"), DEBUGINFOD_URLS="")
+        found = json.loads(self.fleet("symbolize", "--json", "--debuginfod", files))
+        self.assertEqual(found, {"completed": 2, "improved": 0, "unchanged": 0})
+        self.assertTrue(asked)
+        for words in (("symbolize", os.path.join(self.folder, "none")), ("symbolize", self.program + ".c")):
+            self.fleet(*words, code=1)
+        for words in (("symbolize", "--top", "3"), ("symbolize", "--service", "x"), ("top", self.program), ("top", "--debuginfod", files)):
+            self.fleet(*words, code=2)
+
+    def serve_folder(self, folder, identity, asked):
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                asked.append(self.path)
+                path = pathlib.Path(folder, ".build-id", identity[:2], identity[2:] + ".debug")
+                found = self.path == f"/buildid/{identity}/debuginfo"
+                body = path.read_bytes() if found else b""
+                self.send_response(200 if found else 404)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+        files = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=files.serve_forever, daemon=True).start()
+        self.addCleanup(files.server_close)
+        self.addCleanup(files.shutdown)
+        return f"http://127.0.0.1:{files.server_address[1]}"
 
 
 class Access(FleetCase):
