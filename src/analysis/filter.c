@@ -83,7 +83,7 @@ bool pattern_check(const struct pattern *pattern, struct error *err)
 	return error_hint(err, "avoid nested repetitions");
 }
 
-enum role { FOCUS, IGNORE, RETAIN, EXCLUDE, SHOW, HIDE, ROLES };
+enum role { FOCUS, IGNORE, RETAIN, EXCLUDE, SHOW, HIDE, SHOW_FROM, ROLES };
 
 struct tag {
 	struct pattern *thread; /* NULL: it is about bytes */
@@ -152,7 +152,7 @@ static bool compile_patterns(
 	struct filter *filter, const struct filter_text *text, struct error *err)
 {
 	const char *const texts[ROLES] = { text->focus, text->ignore, text->retain, text->exclude,
-		text->show, text->hide };
+		text->show, text->hide, text->show_from };
 
 	for (int role = 0; role < ROLES; role++) {
 		if (texts[role] == NULL || texts[role][0] == '\0')
@@ -271,6 +271,9 @@ static uint8_t judge_location(struct filter *filter, const struct profile *profi
 	if (patterns[IGNORE] != NULL &&
 		matches_location(filter, patterns[IGNORE], profile, location))
 		facts |= LOCATION_IS_IGNORED;
+	if (patterns[SHOW_FROM] != NULL &&
+		matches_location(filter, patterns[SHOW_FROM], profile, location))
+		facts |= LOCATION_IS_START;
 	if (patterns[RETAIN] != NULL &&
 		!matches_outermost(filter, patterns[RETAIN], profile, location))
 		facts = LOCATION_IS_DROPPED;
@@ -292,6 +295,11 @@ bool filter_shows(struct filter *filter, const struct profile_frame *frame)
 bool filter_has_focus(const struct filter *filter)
 {
 	return filter->patterns[FOCUS] != NULL;
+}
+
+bool filter_has_start(const struct filter *filter)
+{
+	return filter->patterns[SHOW_FROM] != NULL;
 }
 
 bool filter_drops_empty(const struct filter *filter)
@@ -528,6 +536,16 @@ static struct pick pick_kept(struct stack_filter *stack_filter, const struct pic
 	return pick;
 }
 
+/* Up to the outermost location that show_from means; there is one. */
+static size_t depth_to_start(const struct stack_filter *stack_filter, const struct pick *pick)
+{
+	size_t depth = pick->depth;
+
+	while ((stack_filter->facts[pick->locations[depth - 1]] & LOCATION_IS_START) == 0)
+		depth--;
+	return depth;
+}
+
 bool stack_filter_pick(struct stack_filter *stack_filter, const struct profile_stack *stack,
 	const uint32_t **ret, size_t *depth)
 {
@@ -546,6 +564,11 @@ bool stack_filter_pick(struct stack_filter *stack_filter, const struct profile_s
 		return false;
 	if (filter_has_focus(stack_filter->filter) && (pick.facts & LOCATION_HAS_FOCUS) == 0)
 		return false;
+	if (filter_has_start(stack_filter->filter)) {
+		if ((pick.facts & LOCATION_IS_START) == 0)
+			return false;
+		*depth = depth_to_start(stack_filter, &pick);
+	}
 	return pick.depth != 0 || !filter_drops_empty(stack_filter->filter);
 }
 

@@ -7,6 +7,8 @@
  *	retain, exclude	locations by the name of their outermost function: only those; all but
  *			those. A stack that ends up empty is dropped.
  *	show, hide	frames, inlined ones too, by name or file: only those; all but those
+ *	show_from	stacks with a location that matches as for focus: from the outermost such
+ *			location on, without its callers
  *	tags		samples: "thread=PATTERN" by the thread's name, "bytes=LOW:HIGH" by the
  *			size of one object, either end may be missing; all must match
  *	thread		samples of the threads with that number, or with exactly that name
@@ -41,7 +43,8 @@ bool pattern_matches(struct pattern *pattern, const char *text);
 MUST_CHECK bool pattern_check(const struct pattern *pattern, struct error *err);
 
 struct filter_text {
-	const char *focus, *ignore, *retain, *exclude, *show, *hide; /* NULL or "" for none */
+	const char *focus, *ignore, *retain, *exclude, *show, *hide,
+		*show_from; /* NULL or "" for none */
 	const char *const *tags;
 	size_t tag_count;
 	const char *thread; /* NULL for all */
@@ -58,6 +61,7 @@ DEFINE_CLEANUP(filter_cleanup, struct filter *, filter_free)
 bool filter_shows(struct filter *filter, const struct profile_frame *frame);
 
 bool filter_has_focus(const struct filter *filter);
+bool filter_has_start(const struct filter *filter);
 bool filter_drops_empty(const struct filter *filter);
 
 /* Whether `wanted` means this thread: its name, "7" or "t7". */
@@ -82,6 +86,7 @@ enum location_fact {
 	LOCATION_IS_IGNORED = 4,
 	LOCATION_HAS_FOCUS = 8,
 	LOCATION_IS_WRAPPER = 16, /* between the allocator and the program */
+	LOCATION_IS_START = 32,	  /* show_from */
 };
 
 /* What is cut off at the leaf. */

@@ -56,6 +56,7 @@ enum {
 	OPTION_DEBUGINFOD,
 	OPTION_DEBUGINFOD_TIMEOUT,
 	OPTION_PID,
+	OPTION_FRAME_LIMIT,
 };
 
 #define TEXT(member) OPTION_TEXT(struct report_options, member)
@@ -202,12 +203,22 @@ const struct verb_option report_option_table[] = {
 		.complete = "functions filefunctions lines files addresses" },
 	{ 0, "inverted", 0, NULL, .help = "trees and flame graphs from the leaves",
 		SWITCH(render.is_inverted) },
+	{ OPTION_FRAME_LIMIT, "frame-limit", 0, "N", .min = 0, .max = INT32_MAX,
+		.help = "maximum number of boxes of a flame graph, the smallest are drawn "
+			"together; 0 for "
+			"all [50000 in --flame]" },
+	/* For the gateway: "callees" or "callers" and names, one a line. */
+	{ 0, "frame-root", 0, "NAMES", .help = "as many boxes more below this one",
+		.is_hidden = true, TEXT(render.frame_root) },
 	{ 0, "confidence", 0, NULL, .help = "standard errors and sample counts",
 		SWITCH(render.confidence) },
 
 	{ 0, "show", 0, "REGEX", .help = "only matching frames, inlined ones too",
 		.group = "more filters", TEXT(filter.show) },
 	{ 0, "hide", 0, "REGEX", .help = "no matching frames", TEXT(filter.hide) },
+	{ 0, "show-from", 0, "REGEX",
+		.help = "only stacks with a matching function or file, without its callers",
+		TEXT(filter.show_from) },
 	{ OPTION_TAG, "tag", 0, "KEY=VALUE",
 		.help = "only samples with thread=REGEX or bytes=LOW:HIGH" },
 	{ 0, "fragmentation", 0, NULL,
@@ -369,6 +380,9 @@ static bool apply_number(struct parse *parse, int id, struct error *err)
 		break;
 	case OPTION_TOP:
 		render->line_limit = count;
+		break;
+	case OPTION_FRAME_LIMIT:
+		render->frame_limit = count;
 		break;
 	case OPTION_SECONDS:
 		parse->options->seconds = number;

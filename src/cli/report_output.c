@@ -131,7 +131,7 @@ static bool is_unfiltered(const struct report_options *options)
 {
 	const struct filter_text *const text = &options->filter;
 	const char *const patterns[] = { text->focus, text->ignore, text->retain, text->exclude,
-		text->show, text->hide };
+		text->show, text->hide, text->show_from };
 
 	for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++) {
 		if (patterns[i] != NULL && patterns[i][0] != '\0')

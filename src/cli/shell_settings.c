@@ -26,6 +26,8 @@ static const struct setting settings_table[] = {
 	{ "ignore=", "no stacks with a match", SETTING_PATTERN, AT(filter.ignore), NULL },
 	{ "show=", "only matching frames", SETTING_PATTERN, AT(filter.show), NULL },
 	{ "hide=", "no matching frames", SETTING_PATTERN, AT(filter.hide), NULL },
+	{ "show_from=", "only stacks with a match, without its callers", SETTING_PATTERN,
+		AT(filter.show_from), NULL },
 	{ "nodecount=", "maximum of rows and boxes", SETTING_COUNT, AT(render.graph.node_count),
 		NULL },
 	{ "nodefraction=", "no boxes below this share", SETTING_SHARE,

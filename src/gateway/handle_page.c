@@ -292,20 +292,13 @@ bool api_profile(struct gateway *gateway, const struct request *request, struct 
 	struct error *err)
 {
 	CLEANUP(blob_cleanup) struct blob *result = NULL;
-	const char *const format = request_text(request, "format");
 	struct profile_render render = {
-		.format = profile_format_find(format == NULL ? "json" : format),
-		.counter = request_text(request, "counter"),
-		.granularity = request_text(request, "granularity"),
-		.focus = request_text(request, "focus"),
-		.ignore = request_text(request, "ignore"),
-		.is_churn = request_number(request, "churn", 0) != 0,
 		.is_inverted = request_number(request, "inverted", 0) != 0,
 		.by_cumulative = request_number(request, "cumulative", 0) != 0,
 	};
-
 	char name[GATEWAY_NAME_BYTES];
 
+	profile_render_read(&render, request);
 	if (!render_profile(gateway, request, &render, name, &result, err))
 		return false;
 	reply_blob(reply, 200, render.format->media_type, result);

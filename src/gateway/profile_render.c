@@ -182,6 +182,23 @@ const char *profile_format_media_type(const char *format)
 	return profile_format_find(format)->media_type;
 }
 
+void profile_render_read(struct profile_render *render, const struct request *request)
+{
+	const char *const format = request_text(request, "format");
+
+	render->format = profile_format_find(format == NULL ? "json" : format);
+	render->counter = request_text(request, "counter");
+	render->granularity = request_text(request, "granularity");
+	render->focus = request_text(request, "focus");
+	render->ignore = request_text(request, "ignore");
+	render->show = request_text(request, "show");
+	render->hide = request_text(request, "hide");
+	render->show_from = request_text(request, "show_from");
+	render->frame_limit = request_number(request, "frames", 0);
+	render->frame_root = request_text(request, "root");
+	render->is_churn = request_number(request, "churn", 0) != 0;
+}
+
 void profile_render_add_options(const struct profile_render *render, struct command_line *line)
 {
 	command_line_add(line, "report", NULL);
@@ -194,6 +211,15 @@ void profile_render_add_options(const struct profile_render *render, struct comm
 	command_line_add_given(line, "--granularity", render->granularity);
 	command_line_add_given(line, "--focus", render->focus);
 	command_line_add_given(line, "--ignore", render->ignore);
+	command_line_add_given(line, "--show", render->show);
+	command_line_add_given(line, "--hide", render->hide);
+	command_line_add_given(line, "--show-from", render->show_from);
+	command_line_add_given(line, "--frame-root", render->frame_root);
+	if (render->frame_limit > 0) {
+		char limit[24];
+		snprintf(limit, sizeof limit, "%" PRId64, render->frame_limit);
+		command_line_add(line, "--frame-limit", limit);
+	}
 	if (render->is_churn)
 		command_line_add(line, "--churn", NULL);
 	if (render->is_inverted)
@@ -330,16 +356,23 @@ bool profile_render_run(struct gateway *gateway, struct backend *backend,
 
 char *profile_render_key(const char *owner, const struct profile_render *render)
 {
-	/* Patterns come last, so that nothing in them can be another part of the key. */
-	return xasprintf("%s/%" PRId64 "/%" PRId64 "/%s/%s/%s/%d%d%d%d%d%d%d/%zu:%s/%s", owner,
+	const char *const texts[] = { render->focus, render->ignore, render->show, render->hide,
+		render->show_from, render->frame_root };
+	struct buffer key;
+
+	buffer_init(&key, &memory_or_exit);
+	buffer_printf(&key, "%s/%" PRId64 "/%" PRId64 "/%s/%s/%s/%d%d%d%d%d%d%d/%" PRId64, owner,
 		render->id, render->base_id, render->format->name,
 		render->counter == NULL ? "" : render->counter,
 		render->granularity == NULL ? "" : render->granularity, render->is_churn,
 		render->is_inverted, render->by_cumulative, render->has_file_addresses,
 		render->strips_names, render->strips_labels, render->drops_negative,
-		render->focus == NULL ? (size_t)0 : strlen(render->focus),
-		render->focus == NULL ? "" : render->focus,
-		render->ignore == NULL ? "" : render->ignore);
+		render->frame_limit);
+	/* With their sizes, so that nothing in one can be another. */
+	for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+		buffer_printf(&key, "/%zu:%s", texts[i] == NULL ? (size_t)0 : strlen(texts[i]),
+			texts[i] == NULL ? "" : texts[i]);
+	return buffer_take(&key);
 }
 
 /* What make_render() needs. */
@@ -459,18 +492,12 @@ static bool draw(void *context, struct blob **blob, struct error *err)
 bool snapshot_render_reply(struct gateway *gateway, const struct request *request,
 	const struct snapshot_profiles *kept, struct reply *reply, struct error *err)
 {
-	const char *const format = request_text(request, "format");
-	const struct profile_render render = {
-		.format = profile_format_find(format == NULL ? "json" : format),
+	struct profile_render render = {
 		.id = kept->time_ms,
 		.base_id = kept->base == NULL ? -1 : kept->base_ms,
 		.is_of_snapshots = true,
-		.counter = request_text(request, "counter"),
-		.is_churn = request_number(request, "churn", 0) != 0,
-		.granularity = request_text(request, "granularity"),
-		.focus = request_text(request, "focus"),
-		.ignore = request_text(request, "ignore"),
 	};
+	profile_render_read(&render, request);
 	struct kept_render job = { gateway, &render, kept };
 	CLEANUP(free_cleanup) char *key = profile_render_key(kept->owner, &render);
 	CLEANUP(blob_cleanup) struct blob *result = NULL;

@@ -56,13 +56,19 @@ struct profile_render {
 	const char *counter;	    /* NULL: bytes in use */
 	const char *granularity;    /* NULL: functions */
 	const char *focus, *ignore; /* patterns; NULL for none */
-	bool is_churn;		    /* temporary allocations only */
+	const char *show, *hide, *show_from;
+	int64_t frame_limit;	/* of flame-data; 0 for all */
+	const char *frame_root; /* as render_options has it */
+	bool is_churn;		/* temporary allocations only */
 	bool is_inverted;
 	bool by_cumulative;
 	bool has_file_addresses, strips_names, strips_labels; /* of pprof */
 	bool drops_negative;
 	int64_t span_ms; /* that the difference of two profiles covers; 0: by its ids */
 };
+
+/* What a request says of drawing, which any profile takes; json where it names no format. */
+void profile_render_read(struct profile_render *render, const struct request *request);
 
 /* NULL when there is none of that name. */
 const struct profile_format *profile_format_find(const char *name);

@@ -138,19 +138,30 @@ static const struct parameter metrics_parameters[] = {
 };
 
 /* How any profile is drawn. */
-#define DRAWING                                                                                  \
-	{ "format", PARAMETER_CHOICE, .choices = profile_format_names,                           \
-		.help = "json when left out" },                                                  \
-		{ "counter", PARAMETER_CHOICE, .choices = profile_counter_names,                 \
-			.help = "inuse_space when left out" },                                   \
-		{ "granularity", PARAMETER_CHOICE, .choices = view_granularity_names,            \
-			.help = "functions when left out" },                                     \
-		{ "churn", PARAMETER_CHOICE, .choices = yes_or_no,                               \
-			.help = "1: only temporary allocations, where they are counted" },       \
-		{ "focus", PARAMETER_TEXT,                                                       \
-			.help = "only stacks that match this regular expression" },              \
-	{                                                                                        \
-		"ignore", PARAMETER_TEXT, .help = "no stacks that match this regular expression" \
+#define DRAWING                                                                               \
+	{ "format", PARAMETER_CHOICE, .choices = profile_format_names,                        \
+		.help = "json when left out" },                                               \
+		{ "counter", PARAMETER_CHOICE, .choices = profile_counter_names,              \
+			.help = "inuse_space when left out" },                                \
+		{ "granularity", PARAMETER_CHOICE, .choices = view_granularity_names,         \
+			.help = "functions when left out" },                                  \
+		{ "churn", PARAMETER_CHOICE, .choices = yes_or_no,                            \
+			.help = "1: only temporary allocations, where they are counted" },    \
+		{ "focus", PARAMETER_TEXT,                                                    \
+			.help = "only stacks that match this regular expression" },           \
+		{ "ignore", PARAMETER_TEXT,                                                   \
+			.help = "no stacks that match this regular expression" },             \
+		{ "show", PARAMETER_TEXT, .help = "only frames that match" },                 \
+		{ "hide", PARAMETER_TEXT, .help = "no frames that match" },                   \
+		{ "show_from", PARAMETER_TEXT,                                                \
+			.help = "only stacks with a match, without its callers" },            \
+		{ "frames", PARAMETER_NUMBER, .min = 0, .max = INT32_MAX,                     \
+			.help = "flame-data: maximum number of frames; what is smaller is "   \
+				"together" },                                                 \
+	{                                                                                     \
+		"root", PARAMETER_TEXT,                                                       \
+			.help = "flame-data: as many frames more below this one: callees or " \
+				"callers, and the names from the root, one a line"            \
 	}
 
 static const struct parameter profile_parameters[] = {

@@ -13,7 +13,8 @@ import pathlib
 import re
 import sys
 
-FLAME_SCRIPTS = ["../page/dom.js", "../page/format.js", "columns.js", "model.js", "format.js", "colours.js", "chart.js", "save.js", "panels.js", "flame.js"]
+FLAME_SCRIPTS = ["../page/dom.js", "../page/format.js", "columns.js", "format.js", "model.js", "tree.js", "filter.js", "colours.js", "chart.js",
+                 "minimap.js", "formats.js", "save.js", "panels.js", "toolbar.js", "address.js", "flame.js"]
 LICENSE = "/* SPDX-License-Identifier: Apache-2.0 */\n"
 
 

@@ -16,6 +16,13 @@
  *	counters     for each leaf: now and base (signed), error and base_error (standard errors),
  *	             samples; all but samples multiplied by the counter's scale
  *
+ * With frame_limit there may be more frames than are wanted (flame_tree.h). Then there are also:
+ *
+ *	cut          how many stacks and functions the profile has; node: what stands for frames
+ *	             that are left out
+ *	callers      the tree of callers: frames, leaves, and counters in the order of the others
+ *	counters     flat and cumulative of each node, of all its frames
+ *
  * Any thread.
  */
 #include <math.h>
@@ -26,34 +33,16 @@
 #include "base/utf8.h"
 #include "base/xalloc.h"
 #include "render/assets.h"
+#include "render/flame_columns.h"
+#include "render/flame_tree.h"
 #include "render/quantity.h"
 #include "render/renderers.h"
 
-static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-void number_column_append(struct buffer *out, uint64_t value)
-{
-	char text[13];
-	size_t length = 0;
-
-	while (value >= 32) {
-		text[length++] = digits[32 | (value & 31)];
-		value >>= 5;
-	}
-	text[length++] = digits[value];
-	buffer_append(out, text, length);
-}
-
-void number_column_append_signed(struct buffer *out, int64_t value)
-{
-	number_column_append(out, (uint64_t)value << 1 ^ (uint64_t)(value >> 63));
-}
-
-/* Values beyond this are not exact in the script's numbers. */
-#define MAX_NUMBER 9007199254740992.0 /* 2^53 */
-
 /* Objects are estimates with fractions; bytes are whole. */
 enum { COUNT_SCALE = 100 };
+
+/* Rows of the table of functions that are there whatever their frames are. */
+enum { FLAME_TABLE_ROWS = 1000 };
 
 enum column {
 	COLUMN_NODE,
@@ -62,100 +51,80 @@ enum column {
 	COLUMNS,
 };
 
-/* The tree as it is written. */
-struct flame_walk {
+/* What is written, in the order in which it is. */
+struct flame_data {
 	const struct view *view;
-	uint32_t *order;      /* paths, so that those that begin alike are neighbours */
-	uint32_t *uses;	      /* of each node of the view, in frames; one more for "no stack" */
-	uint32_t *numbers;    /* of each node of the view, in the output */
+	double *weights; /* of paths: the sum of their shares of each counter */
+	struct flame_tree callees, callers;
+	bool is_cut;	   /* the trees are not all there is */
+	uint32_t *uses;	   /* of each node of the view, in frames; then "no stack" and the rest */
+	uint32_t *numbers; /* of each node of the view, in the output */
 	uint32_t *used_nodes; /* the other way round: most used first */
 	size_t used_count;
-	size_t frame_count;
-	size_t since_leaf; /* frames since the last one with values */
-	struct buffer columns[COLUMNS];
 };
 
-static int compare_paths(const void *a, const void *b, void *context)
-{
-	const struct view *const view = context;
-	const struct view_path *const x = &view->paths[*(const uint32_t *)a];
-	const struct view_path *const y = &view->paths[*(const uint32_t *)b];
-	const uint32_t *const x_nodes = view->path_nodes + x->first;
-	const uint32_t *const y_nodes = view->path_nodes + y->first;
-	const uint32_t depth = x->depth < y->depth ? x->depth : y->depth;
+/* A tree as it is written. */
+struct flame_columns {
+	const struct flame_data *data;
+	size_t frame_count, leaf_count;
+	size_t since_leaf; /* frames since the last one with values */
+	struct buffer columns[COLUMNS];
+	struct value_columns values[PROFILE_COUNTERS];
+	enum profile_counter counters[PROFILE_COUNTERS];
+	size_t counter_count;
+};
 
-	for (uint32_t i = 0; i < depth; i++) {
-		if (x_nodes[i] != y_nodes[i])
-			return x_nodes[i] < y_nodes[i] ? -1 : 1;
+static bool has_counter(const struct view *view, enum profile_counter counter)
+{
+	return counter == view->counter || view->total[counter] != 0 ||
+	       (view->is_difference && view->base_total[counter] != 0);
+}
+
+static size_t written_counters(
+	const struct view *view, enum profile_counter counters[PROFILE_COUNTERS])
+{
+	static const enum profile_counter order[] = { PROFILE_INUSE_SPACE, PROFILE_INUSE_OBJECTS,
+		PROFILE_ALLOC_SPACE, PROFILE_ALLOC_OBJECTS };
+	size_t count = 0;
+
+	for (size_t i = 0; i < PROFILE_COUNTERS; i++) {
+		if (has_counter(view, order[i]))
+			counters[count++] = order[i];
 	}
-	return (x->depth > y->depth) - (x->depth < y->depth);
+	return count;
 }
 
-static uint32_t *sort_paths(const struct view *view)
+/* What decides the width of a path's box: in a difference the larger of now and base. */
+static double path_size(const struct view_path *path, enum profile_counter counter)
 {
-	uint32_t *const order = xreallocarray(NULL, view->path_count, sizeof *order);
-
-	for (size_t i = 0; i < view->path_count; i++)
-		order[i] = (uint32_t)i;
-	qsort_r(order, view->path_count, sizeof *order, compare_paths, (void *)(uintptr_t)view);
-	return order;
+	return fmax(0, fmax(path->now[counter].value, path->base[counter].value));
 }
 
-/* A path without frames is shown as one frame of an extra node. */
-static const uint32_t *path_nodes(const struct flame_walk *walk, const struct view_path *path,
-	const uint32_t *none, size_t *depth)
+static double *weigh_paths(const struct view *view)
 {
-	*depth = path->depth == 0 ? 1 : path->depth;
-	return path->depth == 0 ? none : walk->view->path_nodes + path->first;
-}
+	double *const weights = xcalloc(view->path_count + 1, sizeof *weights);
+	enum profile_counter counters[PROFILE_COUNTERS];
+	const size_t count = written_counters(view, counters);
 
-static size_t common_length(const uint32_t *a, size_t a_size, const uint32_t *b, size_t b_size)
-{
-	size_t i = 0;
-
-	while (i < a_size && i < b_size && a[i] == b[i])
-		i++;
-	return i;
-}
-
-typedef void frame_function(struct flame_walk *walk, uint32_t node, size_t up, bool is_leaf);
-
-static void walk_frames(struct flame_walk *walk, frame_function *visit)
-{
-	const uint32_t none = (uint32_t)walk->view->node_count;
-	const uint32_t *previous = NULL;
-	size_t previous_depth = 0;
-
-	for (size_t i = 0; i < walk->view->path_count; i++) {
-		size_t depth = 0;
-		const struct view_path *const path = &walk->view->paths[walk->order[i]];
-		const uint32_t *const nodes = path_nodes(walk, path, &none, &depth);
-		const size_t common = common_length(previous, previous_depth, nodes, depth);
-		for (size_t at = common; at < depth; at++)
-			visit(walk, nodes[at], at == common ? previous_depth - common : 0,
-				at + 1 == depth);
-		previous = nodes;
-		previous_depth = depth;
+	for (size_t c = 0; c < count; c++) {
+		double whole = 0;
+		for (size_t i = 0; i < view->path_count; i++)
+			whole += path_size(&view->paths[i], counters[c]);
+		for (size_t i = 0; whole > 0 && i < view->path_count; i++)
+			weights[i] += path_size(&view->paths[i], counters[c]) / whole;
 	}
+	return weights;
 }
 
-static void count_frame(struct flame_walk *walk, uint32_t node, size_t up, bool is_leaf)
+static void count_frame(
+	void *context, uint32_t node, uint32_t up, const uint32_t *paths, size_t path_count)
 {
+	struct flame_data *const data = context;
+
 	(void)up;
-	(void)is_leaf;
-	walk->uses[node]++;
-}
-
-static void write_frame(struct flame_walk *walk, uint32_t node, size_t up, bool is_leaf)
-{
-	number_column_append(&walk->columns[COLUMN_NODE], walk->numbers[node]);
-	number_column_append(&walk->columns[COLUMN_UP], up);
-	walk->frame_count++;
-	walk->since_leaf++;
-	if (is_leaf) {
-		number_column_append(&walk->columns[COLUMN_LEAF], walk->since_leaf);
-		walk->since_leaf = 0;
-	}
+	(void)paths;
+	(void)path_count;
+	data->uses[node]++;
 }
 
 static int compare_uses(const void *a, const void *b, void *context)
@@ -169,48 +138,94 @@ static int compare_uses(const void *a, const void *b, void *context)
 }
 
 /* The most used get the smallest numbers, which are the shortest. */
-static void number_nodes(struct flame_walk *walk)
+static void number_nodes(struct flame_data *data)
 {
-	const size_t count = walk->view->node_count + 1;
+	const size_t count = data->view->node_count + 2;
 
-	walk->used_nodes = xreallocarray(NULL, count, sizeof *walk->used_nodes);
+	data->used_nodes = xreallocarray(NULL, count, sizeof *data->used_nodes);
 	for (size_t i = 0; i < count; i++) {
-		if (walk->uses[i] > 0)
-			walk->used_nodes[walk->used_count++] = (uint32_t)i;
+		if (data->uses[i] > 0)
+			data->used_nodes[data->used_count++] = (uint32_t)i;
 	}
-	qsort_r(walk->used_nodes, walk->used_count, sizeof *walk->used_nodes, compare_uses,
-		walk->uses);
-	walk->numbers = xcalloc(count, sizeof *walk->numbers);
-	for (size_t i = 0; i < walk->used_count; i++)
-		walk->numbers[walk->used_nodes[i]] = (uint32_t)i;
+	qsort_r(data->used_nodes, data->used_count, sizeof *data->used_nodes, compare_uses,
+		data->uses);
+	data->numbers = xcalloc(count, sizeof *data->numbers);
+	for (size_t i = 0; i < data->used_count; i++)
+		data->numbers[data->used_nodes[i]] = (uint32_t)i;
 }
 
-static void walk_init(struct flame_walk *walk, const struct view *view)
+/* A function that is sorted by what it allocates. */
+struct ranked_node {
+	uint32_t node;
+	double size;
+};
+
+static int compare_ranked(const void *a, const void *b)
 {
-	*walk = (struct flame_walk){ .view = view };
-	for (size_t i = 0; i < COLUMNS; i++)
-		buffer_init(&walk->columns[i], &memory_or_exit);
-	walk->order = sort_paths(view);
-	walk->uses = xcalloc(view->node_count + 1, sizeof *walk->uses);
-	walk_frames(walk, count_frame);
-	number_nodes(walk);
-	walk_frames(walk, write_frame);
+	const struct ranked_node *const x = a, *const y = b;
+
+	if (x->size != y->size)
+		return x->size < y->size ? 1 : -1;
+	return (x->node > y->node) - (x->node < y->node);
 }
 
-static void walk_deinit(struct flame_walk *walk)
+/* Functions that are scattered over many small frames are large all the same: the table has them.
+ */
+static void use_largest(struct flame_data *data, const struct view_totals *totals, bool is_flat)
 {
-	for (size_t i = 0; i < COLUMNS; i++)
-		buffer_deinit(&walk->columns[i]);
-	free(walk->order);
-	free(walk->uses);
-	free(walk->numbers);
-	free(walk->used_nodes);
+	const size_t count = data->view->node_count;
+	CLEANUP(free_cleanup) struct ranked_node *ranked = xcalloc(count + 1, sizeof *ranked);
+
+	for (size_t i = 0; i < count; i++)
+		ranked[i] = (struct ranked_node){ (uint32_t)i,
+			fabs(is_flat ? totals[i].flat.value : totals[i].cumulative.value) };
+	qsort(ranked, count, sizeof *ranked, compare_ranked);
+	for (size_t i = 0; i < count && i < FLAME_TABLE_ROWS && ranked[i].size > 0; i++)
+		data->uses[ranked[i].node]++;
 }
 
-static void member_column(struct json_writer *json, const char *key, const struct buffer *column)
+static void refine(struct flame_data *data, const struct render_options *options)
 {
-	json_key(json, key);
-	json_put_string_sized(json, column->data == NULL ? "" : column->data, column->size);
+	static const char callers[] = "callers\n", callees[] = "callees\n";
+	const char *const root = options->frame_root;
+
+	if (root == NULL)
+		return;
+	if (strncmp(root, callers, sizeof callers - 1) == 0)
+		flame_tree_refine(&data->callers, root + sizeof callers - 1, options->frame_limit);
+	else if (strncmp(root, callees, sizeof callees - 1) == 0)
+		flame_tree_refine(&data->callees, root + sizeof callees - 1, options->frame_limit);
+}
+
+static void data_init(
+	struct flame_data *data, const struct view *view, const struct render_options *options)
+{
+	*data = (struct flame_data){ .view = view, .weights = weigh_paths(view) };
+	flame_tree_init(&data->callees, view, false, data->weights, options->frame_limit);
+	data->is_cut = flame_tree_is_cut(&data->callees);
+	data->uses = xcalloc(view->node_count + 2, sizeof *data->uses);
+	if (data->is_cut) {
+		flame_tree_init(&data->callers, view, true, data->weights, options->frame_limit);
+		refine(data, options);
+		flame_tree_walk(&data->callers, count_frame, data);
+		CLEANUP(free_cleanup)
+		struct view_totals *totals = view_sum_nodes(view, view->counter);
+		use_largest(data, totals, true);
+		use_largest(data, totals, false);
+	}
+	flame_tree_walk(&data->callees, count_frame, data);
+	number_nodes(data);
+}
+
+static void data_deinit(struct flame_data *data)
+{
+	flame_tree_deinit(&data->callees);
+	if (data->is_cut)
+		flame_tree_deinit(&data->callers);
+	free(data->weights);
+	free(data->uses);
+	free(data->numbers);
+	free(data->used_nodes);
 }
 
 static void write_strings(struct json_writer *json, const struct text_numbers *strings)
@@ -221,7 +236,7 @@ static void write_strings(struct json_writer *json, const struct text_numbers *s
 	json_array_end(json);
 }
 
-static const struct view_node *used_node(const struct flame_walk *walk, size_t i)
+static const struct view_node *used_node(const struct flame_data *data, size_t i)
 {
 	static const struct view_node no_stack = {
 		.name = "[no stack]",
@@ -229,9 +244,17 @@ static const struct view_node *used_node(const struct flame_walk *walk, size_t i
 		.file = "",
 		.module = "",
 	};
-	const uint32_t node = walk->used_nodes[i];
+	static const struct view_node rest = {
+		.name = "[smaller ones]",
+		.function = "",
+		.file = "",
+		.module = "",
+	};
+	const uint32_t node = data->used_nodes[i];
 
-	return node == walk->view->node_count ? &no_stack : &walk->view->nodes[node];
+	return node == flame_no_stack(data->view) ? &no_stack
+	       : node == flame_rest(data->view)	  ? &rest
+						  : &data->view->nodes[node];
 }
 
 enum node_column {
@@ -243,7 +266,7 @@ enum node_column {
 	NODE_COLUMNS,
 };
 
-static void write_nodes(struct json_writer *json, const struct flame_walk *walk)
+static void write_nodes(struct json_writer *json, const struct flame_data *data)
 {
 	static const char *const keys[NODE_COLUMNS] = { "name", "file", "module", "line",
 		"inlined" };
@@ -252,8 +275,8 @@ static void write_nodes(struct json_writer *json, const struct flame_walk *walk)
 
 	for (size_t i = 0; i < NODE_COLUMNS; i++)
 		buffer_init(&columns[i], &memory_or_exit);
-	for (size_t i = 0; i < walk->used_count; i++) {
-		const struct view_node *const node = used_node(walk, i);
+	for (size_t i = 0; i < data->used_count; i++) {
+		const struct view_node *const node = used_node(data, i);
 		number_column_append(&columns[NODE_NAME], text_numbers_add(&texts, node->name));
 		number_column_append(&columns[NODE_FILE], text_numbers_add(&texts, node->file));
 		number_column_append(&columns[NODE_MODULE], text_numbers_add(&texts, node->module));
@@ -262,131 +285,211 @@ static void write_nodes(struct json_writer *json, const struct flame_walk *walk)
 	}
 	write_strings(json, &texts);
 	json_member_object(json, "nodes");
-	json_member_unsigned(json, "count", walk->used_count);
+	json_member_unsigned(json, "count", data->used_count);
 	for (size_t i = 0; i < NODE_COLUMNS; i++) {
-		member_column(json, keys[i], &columns[i]);
+		number_column_write(json, keys[i], &columns[i]);
 		buffer_deinit(&columns[i]);
 	}
 	json_object_end(json);
 }
 
-static void write_frames(struct json_writer *json, const struct flame_walk *walk)
+static int scale_of(const struct view *view, enum profile_counter counter)
+{
+	return quantity_style_of(view->kind, counter, false) == QUANTITY_COUNT ? COUNT_SCALE : 1;
+}
+
+static void append_leaf(struct flame_columns *tree, const uint32_t *paths, size_t path_count)
+{
+	const struct view *const view = tree->data->view;
+
+	number_column_append(&tree->columns[COLUMN_LEAF], tree->since_leaf);
+	tree->since_leaf = 0;
+	tree->leaf_count++;
+	for (size_t c = 0; c < tree->counter_count; c++) {
+		const enum profile_counter counter = tree->counters[c];
+		struct estimate now = { 0 }, base = { 0 };
+		for (size_t i = 0; i < path_count; i++) {
+			estimate_add(&now, view->paths[paths[i]].now[counter]);
+			estimate_add(&base, view->paths[paths[i]].base[counter]);
+		}
+		value_columns_append(&tree->values[c], &now, view->is_difference ? &base : NULL,
+			scale_of(view, counter));
+	}
+}
+
+static void append_frame(
+	void *context, uint32_t node, uint32_t up, const uint32_t *paths, size_t path_count)
+{
+	struct flame_columns *const tree = context;
+
+	number_column_append(&tree->columns[COLUMN_NODE], tree->data->numbers[node]);
+	number_column_append(&tree->columns[COLUMN_UP], up);
+	tree->frame_count++;
+	tree->since_leaf++;
+	if (path_count > 0)
+		append_leaf(tree, paths, path_count);
+}
+
+static void columns_init(struct flame_columns *tree, const struct flame_data *data, bool of_callers)
+{
+	*tree = (struct flame_columns){ .data = data };
+	tree->counter_count = written_counters(data->view, tree->counters);
+	for (size_t i = 0; i < COLUMNS; i++)
+		buffer_init(&tree->columns[i], &memory_or_exit);
+	for (size_t i = 0; i < PROFILE_COUNTERS; i++)
+		value_columns_init(&tree->values[i]);
+	flame_tree_walk(of_callers ? &data->callers : &data->callees, append_frame, tree);
+}
+
+static void columns_deinit(struct flame_columns *tree)
+{
+	for (size_t i = 0; i < COLUMNS; i++)
+		buffer_deinit(&tree->columns[i]);
+	for (size_t i = 0; i < PROFILE_COUNTERS; i++)
+		value_columns_deinit(&tree->values[i]);
+}
+
+static void write_frames(struct json_writer *json, const struct flame_columns *tree)
 {
 	json_member_object(json, "frames");
-	json_member_unsigned(json, "count", walk->frame_count);
-	member_column(json, "node", &walk->columns[COLUMN_NODE]);
-	member_column(json, "up", &walk->columns[COLUMN_UP]);
+	json_member_unsigned(json, "count", tree->frame_count);
+	number_column_write(json, "node", &tree->columns[COLUMN_NODE]);
+	number_column_write(json, "up", &tree->columns[COLUMN_UP]);
 	json_object_end(json);
 	json_member_object(json, "leaves");
-	json_member_unsigned(json, "count", walk->view->path_count);
-	member_column(json, "distance", &walk->columns[COLUMN_LEAF]);
+	json_member_unsigned(json, "count", tree->leaf_count);
+	number_column_write(json, "distance", &tree->columns[COLUMN_LEAF]);
 	json_object_end(json);
 }
 
-static int64_t whole_number(double value)
+static void write_callers(struct json_writer *json, const struct flame_data *data)
 {
-	if (isnan(value))
-		return 0;
-	return llround(fmax(-MAX_NUMBER, fmin(MAX_NUMBER, value)));
-}
+	struct flame_columns tree;
 
-/* One column of a counter; left out when it is zero all over. */
-struct value_column {
-	const char *key;
-	bool of_base;
-	enum { VALUE, ERROR, SAMPLES } part;
-};
-
-static const struct value_column value_columns[] = {
-	{ "now", false, VALUE },
-	{ "error", false, ERROR },
-	{ "samples", false, SAMPLES },
-	{ "base", true, VALUE },
-	{ "base_error", true, ERROR },
-	{ "base_samples", true, SAMPLES },
-};
-
-static void write_value_column(struct json_writer *json, const struct flame_walk *walk,
-	enum profile_counter counter, const struct value_column *column, int scale)
-{
-	CLEANUP(buffer_deinit) struct buffer numbers = BUFFER_OR_EXIT;
-	bool is_empty = true;
-
-	for (size_t i = 0; i < walk->view->path_count; i++) {
-		const struct view_path *const path = &walk->view->paths[walk->order[i]];
-		const struct estimate *const estimate =
-			column->of_base ? &path->base[counter] : &path->now[counter];
-		const double value = column->part == VALUE   ? estimate->value * scale
-				     : column->part == ERROR ? sqrt(estimate->variance) * scale
-							     : estimate->samples;
-		const int64_t number = whole_number(value);
-		if (column->part == VALUE)
-			number_column_append_signed(&numbers, number);
-		else
-			number_column_append(&numbers, (uint64_t)(number < 0 ? 0 : number));
-		is_empty &= number == 0;
+	columns_init(&tree, data, true);
+	json_member_object(json, "callers");
+	write_frames(json, &tree);
+	json_member_array(json, "counters");
+	for (size_t c = 0; c < tree.counter_count; c++) {
+		json_object_begin(json);
+		value_columns_write(json, &tree.values[c]);
+		json_object_end(json);
 	}
-	if (!is_empty)
-		member_column(json, column->key, &numbers);
+	json_array_end(json);
+	json_object_end(json);
+	columns_deinit(&tree);
 }
 
-static void write_counter(
-	struct json_writer *json, const struct flame_walk *walk, enum profile_counter counter)
+/* Stacks without frames have no node that was summed. */
+static struct view_totals sum_no_stack(
+	const struct view *view, enum profile_counter counter, bool is_base)
+{
+	struct view_totals sum = { 0 };
+
+	for (size_t i = 0; i < view->path_count; i++) {
+		const struct view_path *const path = &view->paths[i];
+		if (path->depth == 0)
+			estimate_add(&sum.flat, is_base ? path->base[counter] : path->now[counter]);
+	}
+	sum.cumulative = sum.flat;
+	return sum;
+}
+
+/* What the nodes have together, which the frames that are left do not say. */
+static void write_totals(struct json_writer *json, const struct flame_data *data,
+	enum profile_counter counter, bool is_flat)
+{
+	const struct view *const view = data->view;
+	CLEANUP(free_cleanup) struct view_totals *now = view_sum_side(view, counter, false);
+	CLEANUP(free_cleanup)
+	struct view_totals *base = view->is_difference ? view_sum_side(view, counter, true) : NULL;
+	const struct view_totals none = { 0 };
+	const struct view_totals no_stack[] = { sum_no_stack(view, counter, false),
+		sum_no_stack(view, counter, true) };
+	struct value_columns values;
+
+	value_columns_init(&values);
+	for (size_t i = 0; i < data->used_count; i++) {
+		const uint32_t node = data->used_nodes[i];
+		const bool is_node = node < view->node_count;
+		const bool is_rest = node == flame_rest(view);
+		const struct view_totals *const sum = is_node	? &now[node]
+						      : is_rest ? &none
+								: &no_stack[0];
+		const struct view_totals *const other = is_rest || base == NULL ? &none
+							: is_node		? &base[node]
+										: &no_stack[1];
+		value_columns_append(&values, is_flat ? &sum->flat : &sum->cumulative,
+			base == NULL ? NULL
+			: is_flat    ? &other->flat
+				     : &other->cumulative,
+			scale_of(view, counter));
+	}
+	json_member_object(json, is_flat ? "flat" : "cumulative");
+	value_columns_write(json, &values);
+	json_object_end(json);
+	value_columns_deinit(&values);
+}
+
+static void write_counter(struct json_writer *json, const struct flame_data *data,
+	enum profile_counter counter, const struct value_columns *values)
 {
 	static const char *const units[] = { [QUANTITY_COUNT] = "count",
 		[QUANTITY_BYTES] = "bytes",
 		[QUANTITY_TIME] = "nanoseconds" };
-	const struct view *const view = walk->view;
+	const struct view *const view = data->view;
 	const enum quantity_style style = quantity_style_of(view->kind, counter, false);
-	const int scale = style == QUANTITY_COUNT ? COUNT_SCALE : 1;
 
 	json_object_begin(json);
 	json_member_string(json, "name", profile_counter_names[counter]);
 	json_member_string(json, "label", quantity_label(view, counter));
 	json_member_string(json, "unit", units[style]);
-	json_member_integer(json, "scale", scale);
+	json_member_integer(json, "scale", scale_of(view, counter));
 	json_member_real(json, "total", view->total[counter]);
 	json_member_real(json, "base_total", view->base_total[counter]);
-	for (size_t i = 0; i < sizeof value_columns / sizeof value_columns[0]; i++) {
-		if (view->is_difference || !value_columns[i].of_base)
-			write_value_column(json, walk, counter, &value_columns[i], scale);
+	value_columns_write(json, values);
+	if (data->is_cut) {
+		write_totals(json, data, counter, true);
+		write_totals(json, data, counter, false);
 	}
 	json_object_end(json);
 }
 
-static bool has_counter(const struct view *view, enum profile_counter counter)
+static void write_counters(
+	struct json_writer *json, const struct flame_data *data, const struct flame_columns *tree)
 {
-	return counter == view->counter || view->total[counter] != 0 ||
-	       (view->is_difference && view->base_total[counter] != 0);
-}
-
-static void write_counters(struct json_writer *json, const struct flame_walk *walk)
-{
-	static const enum profile_counter order[] = { PROFILE_INUSE_SPACE, PROFILE_INUSE_OBJECTS,
-		PROFILE_ALLOC_SPACE, PROFILE_ALLOC_OBJECTS };
-	unsigned shown = 0, count = 0;
+	unsigned shown = 0;
 
 	json_member_array(json, "counters");
-	for (size_t i = 0; i < PROFILE_COUNTERS; i++) {
-		if (!has_counter(walk->view, order[i]))
-			continue;
-		if (order[i] == walk->view->counter)
-			shown = count;
-		write_counter(json, walk, order[i]);
-		count++;
+	for (size_t c = 0; c < tree->counter_count; c++) {
+		if (tree->counters[c] == data->view->counter)
+			shown = (unsigned)c;
+		write_counter(json, data, tree->counters[c], &tree->values[c]);
 	}
 	json_array_end(json);
 	json_member_unsigned(json, "shown", shown);
 }
 
-bool render_flame_data(const struct view *view, const struct render_options *options,
-	struct buffer *out, struct error *err)
+/* What is left out, where something is. */
+static void write_cut(struct json_writer *json, const struct flame_data *data)
+{
+	json_member_object(json, "cut");
+	json_member_unsigned(json, "stacks", data->view->path_count);
+	json_member_unsigned(json, "functions", data->view->node_count);
+	if (data->uses[flame_rest(data->view)] > 0)
+		json_member_unsigned(json, "node", data->numbers[flame_rest(data->view)]);
+	json_object_end(json);
+}
+
+static void write_data(
+	const struct view *view, const struct render_options *options, struct buffer *out)
 {
 	struct json_writer json;
-	CLEANUP(walk_deinit) struct flame_walk walk = { 0 };
+	struct flame_data data;
+	struct flame_columns callees;
 
-	(void)err;
-	walk_init(&walk, view);
+	data_init(&data, view, options);
+	columns_init(&callees, &data, false);
 	json_init(&json, out);
 	json_object_begin(&json);
 	json_member_integer(&json, "version", 1);
@@ -396,10 +499,34 @@ bool render_flame_data(const struct view *view, const struct render_options *opt
 	json_member_unsigned(&json, "interval_bytes", view->interval_bytes);
 	json_member_bool(&json, "is_difference", view->is_difference);
 	json_member_bool(&json, "is_inverted", options->is_inverted);
-	write_nodes(&json, &walk);
-	write_frames(&json, &walk);
-	write_counters(&json, &walk);
+	write_nodes(&json, &data);
+	write_frames(&json, &callees);
+	if (data.is_cut) {
+		write_cut(&json, &data);
+		write_callers(&json, &data);
+	}
+	write_counters(&json, &data, &callees);
 	json_object_end(&json);
+	columns_deinit(&callees);
+	data_deinit(&data);
+}
+
+static struct render_options limit_frames(const struct render_options *options, size_t otherwise)
+{
+	struct render_options limited = *options;
+
+	if (limited.frame_limit == FRAME_LIMIT_DEFAULT)
+		limited.frame_limit = otherwise;
+	return limited;
+}
+
+bool render_flame_data(const struct view *view, const struct render_options *options,
+	struct buffer *out, struct error *err)
+{
+	const struct render_options limited = limit_frames(options, 0);
+
+	(void)err;
+	write_data(view, &limited, out);
 	return true;
 }
 
@@ -407,12 +534,14 @@ bool render_flame(const struct view *view, const struct render_options *options,
 	struct error *err)
 {
 	const char *const title = view->title[0] == '\0' ? "heap profile" : view->title;
+	const struct render_options limited = limit_frames(options, FRAME_LIMIT);
 
+	(void)err;
 	buffer_append_string(out, flame_page_head);
 	utf8_append_markup(out, title, strlen(title));
 	buffer_append_string(out, view->is_difference ? " - what changed" : " - flame graph");
 	buffer_append_string(out, flame_page_middle);
-	const bool is_written = render_flame_data(view, options, out, err);
+	write_data(view, &limited, out);
 	buffer_append_string(out, flame_page_tail);
-	return is_written;
+	return true;
 }

@@ -37,10 +37,22 @@ struct render_options {
 	bool heapcheck;	    /* set off nodes that allocate themselves: jeprof's leak check */
 	bool is_inverted;   /* trees and flame graphs from the leaves */
 	const char *thread; /* for the total line: "t3"; NULL for all threads */
+	size_t frame_limit; /* frames of a flame graph: the largest; 0 for all */
+	/*
+	 * Where as many frames more are kept: "callees" or "callers" and the names from the root,
+	 * one a line; NULL for nowhere.
+	 */
+	const char *frame_root;
 	struct graph_limits graph;
 };
 
-#define RENDER_OPTIONS_DEFAULT ((struct render_options){ .graph = GRAPH_LIMITS_DEFAULT })
+/* All frames where a program reads them, and FRAME_LIMIT in a page, which a browser has to draw. */
+#define FRAME_LIMIT_DEFAULT SIZE_MAX
+enum { FRAME_LIMIT = 50000 };
+
+#define RENDER_OPTIONS_DEFAULT    \
+	((struct render_options){ \
+		.graph = GRAPH_LIMITS_DEFAULT, .frame_limit = FRAME_LIMIT_DEFAULT })
 
 typedef bool render_function(const struct view *view, const struct render_options *options,
 	struct buffer *out, struct error *err);
@@ -106,7 +118,3 @@ void dot_append_name(struct buffer *out, const char *name);
  */
 MUST_CHECK bool graphviz_draw(const char *dot, const char *format, unsigned limit_s,
 	struct buffer *out, struct error *err);
-
-/* Append one number of a column. */
-void number_column_append(struct buffer *out, uint64_t value);
-void number_column_append_signed(struct buffer *out, int64_t value);

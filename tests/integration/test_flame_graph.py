@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The flame graph in a real browser: it draws, searches, zooms, inverts, and loads nothing but its file."""
+import json
 import os
 import pathlib
 import random
@@ -220,6 +221,108 @@ class FlameGraph(unittest.TestCase):
         self.assertEqual(data[:8], b"\x89PNG\r\n\x1a\n")
         self.assertEqual(int.from_bytes(data[20:24], "big"), 5 * 22 + 1)
         self.assertEqual(self.browser.evaluate("document.querySelector('canvas').style.height"), before)
+
+    def test_filters_select_stacks_and_frames(self):
+        self.show(self.small)
+        self.browser.click(".fg-filters summary")
+        self.type_filter("only", "parse|c[.]cc")
+        self.wait_for_text(".fg-total", "9.0 MiB")
+        self.assertIn("of 10.0 MiB", self.text(".fg-total"))
+        self.type_filter("without", "grow")
+        self.wait_for_text(".fg-total", "6.0 MiB")
+        self.type_filter("hide", "^serve$")
+        self.browser.wait_for("document.querySelector('canvas').dataset.boxes === '4'")
+        self.type_filter("show from", "parse")
+        self.browser.wait_for("document.querySelector('canvas').dataset.boxes === '3'")
+        fragment = self.browser.evaluate("location.hash")[1:]
+        self.show(self.small, fragment)
+        self.browser.wait_for("document.querySelector('canvas').dataset.boxes === '3'")
+        self.assertEqual(self.browser.evaluate("document.querySelector('.fg-filters summary').textContent"), "Filter (4)")
+        self.browser.click(".fg-filters summary")
+        self.browser.click(".fg-filters button", "No filters")
+        self.browser.wait_for("document.querySelector('canvas').dataset.boxes === '8'")
+        self.type_filter("show", "^(main|malloc)$")
+        self.browser.wait_for("document.querySelector('canvas').dataset.boxes === '3'")
+        self.browser.wait_for("location.hash.length > 1")
+        self.browser.back()
+        self.browser.wait_for("document.querySelector('canvas').dataset.boxes === '8'")
+        self.assertEqual(self.browser.complaints(), [])
+
+    def type_filter(self, label, text):
+        self.browser.evaluate(f"""[...document.querySelectorAll('.fg-filters label')].find(label => label.textContent === {label!r})
+            .querySelector('input').select()""")
+        self.browser.type(text)
+        self.browser.press("Enter")
+
+    def test_wrappers_can_be_folded(self):
+        stacks = f"{4 * MIB} 0 0 1 _start\tmain\tstd::invoke<F>(F&&)\tstd::_Function_handler<void ()>::_M_invoke(std::_Any_data const&)\twork\n"
+        self.show(self.write("wrappers.html", draw(stacks, "flame")), "fold=1")
+        self.browser.wait_for("document.querySelector('canvas').dataset.boxes === '3'")
+        self.assertEqual(self.browser.evaluate("[...document.querySelectorAll('.fg-functions tbody button')].map(b => b.title).sort().join()"), "main,work")
+
+    def test_a_cut_profile_keeps_its_sums_and_its_functions(self):
+        stacks = "".join(f"{size * MIB} 0 0 1 {stack}\n" for size, stack in (
+            (6, "main\tserve\tparse"), (3, "main\tserve\tgrow"), *((1, f"main\tload\titem{i}\tmalloc") for i in range(8))))
+        self.show(self.write("cut.html", draw(stacks, "flame", "frames=4")))
+        self.assertIn("17.0 MiB", self.text(".fg-total"))
+        self.assertIn("10 stacks; the smallest boxes are drawn together", self.text(".fg-legend"))
+        # malloc is in frames that are left out: its figures are there all the same.
+        self.assertEqual(self.text(".fg-functions tbody tr"), "malloc8.0 MiB8.0 MiB")
+        self.focus_picture()
+        for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight", "ArrowDown"):
+            self.browser.press(key)
+        self.wait_for_text("#flame-announcer", "[smaller ones], 8.0 MiB")
+        self.wait_for_text(".fg-details", "too small to be drawn one by one")
+        self.browser.press("i")
+        self.browser.press("ArrowDown")
+        self.browser.press("ArrowDown")
+        self.wait_for_text("#flame-announcer", "malloc, 8.0 MiB")
+        self.browser.press("s")
+        self.wait_for_text(".fg-crumbs [aria-current]", "malloc")
+        self.assertEqual(self.browser.complaints(), [])
+
+    def test_a_deep_picture_has_a_map(self):
+        path = self.write("deep.html", draw(f"{4 * MIB} 0 0 1 " + TAB.join(f"level{i}" for i in range(120)) + "\n", "flame"))
+        self.show(self.small)
+        self.assertTrue(self.browser.evaluate("document.querySelector('.fg-minimap').hidden"))
+        self.show(path)
+        self.browser.wait_for("!document.querySelector('.fg-minimap').hidden")
+        height = self.browser.evaluate("document.querySelector('.fg-minimap').clientHeight")
+        self.browser.click(".fg-minimap", x=20, y=height - 5)
+        self.browser.wait_for("(e => e.scrollTop + e.clientHeight > e.scrollHeight - 30)(document.querySelector('.fg-chart'))")
+        self.assertEqual(self.browser.complaints(), [])
+
+    def test_boxes_can_have_the_colour_of_what_stays(self):
+        stacks = f"{4 * MIB} 0 0 1 main\tkeep\n{4 * MIB} 0 0 1 main\tscratch\n"
+        self.show(self.write("age.html", draw(stacks, "flame", "allocated")), "colour=age")
+        self.assertIn("still in use", self.text(".fg-legend"))
+        pixel = "[...document.querySelector('canvas').getContext('2d').getImageData({}, 2 * 22 + 3, 1, 1).data].join()"
+        kept, freed = (self.browser.evaluate(pixel.format(x)) for x in (200, 600))
+        self.assertNotEqual(kept, freed)
+        # Without what was allocated nothing says what was freed.
+        self.show(self.small, "colour=age")
+        self.assertNotIn("still in use", self.text(".fg-legend"))
+
+    def test_what_is_shown_can_be_saved_for_other_programs(self):
+        self.show(self.small, "focus=parse")
+        self.wait_for_text(".fg-total", "6.0 MiB")
+        saved = {}
+        for kind in ("speedscope", "pprof", "HTML"):
+            self.browser.click(".fg-save summary")
+            saved[kind] = os.path.join(self.folder.name, f"saved.{kind}")
+            self.browser.download(saved[kind], ".fg-save button", kind)
+        scope = json.loads(pathlib.Path(saved["speedscope"]).read_text())
+        names = [frame["name"] for frame in scope["shared"]["frames"]]
+        space = scope["profiles"][0]
+        self.assertEqual([[names[i] for i in stack] for stack in space["samples"]], [["main", "serve", "parse", "malloc"]])
+        self.assertEqual((space["weights"], space["unit"]), ([6 * MIB], "bytes"))
+        report = subprocess.run([processes.HEAPCTL, "report", "--collapsed", "--no-prune", saved["pprof"]], capture_output=True, text=True, check=True)
+        self.assertEqual(report.stdout.split(), ["main;serve;parse;malloc", str(6 * MIB)])
+        again = os.path.join(self.folder.name, "again.html")
+        os.rename(saved["HTML"], again)
+        self.show(again)
+        self.assertIn("10.0 MiB", self.text(".fg-total"))
+        self.assertEqual(self.browser.complaints(), [])
 
     def test_the_counter_can_be_changed(self):
         self.show(self.small, "show=inuse_objects")

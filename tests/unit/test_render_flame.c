@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/xalloc.h"
+#include "render/flame_columns.h"
 #include "render/renderers.h"
 
 #include "unit.h"
@@ -35,6 +36,19 @@ static void add_path(struct view *view, const uint32_t *nodes, size_t depth, dou
 
 	path->now[PROFILE_INUSE_SPACE] = (struct estimate){ bytes, 9, 2 };
 	view->total[PROFILE_INUSE_SPACE] += bytes;
+}
+
+static char *cut_data_of(const struct view *view, size_t frame_limit, const char *root)
+{
+	struct render_options options = RENDER_OPTIONS_DEFAULT;
+	struct error err = { 0 };
+	struct buffer out;
+
+	options.frame_limit = frame_limit;
+	options.frame_root = root;
+	buffer_init(&out, &memory_or_exit);
+	assert_true(render_flame_data(view, &options, &out, &err));
+	return buffer_take(&out);
 }
 
 static char *data_of(const struct view *view)
@@ -79,6 +93,60 @@ static void writes_paths_as_one_tree(void **state)
 		"\"name\":\"inuse_space\",\"label\":\"space in use\",\"unit\":"
 		"\"bytes\",\"scale\":1,\"total\":48,\"base_total\":0,\"now\":\"OwCC\","
 		"\"error\":\"DDD\",\"samples\":\"CCC\"}],\"shown\":0");
+}
+
+/* a(100) calls b(60) and c(30), which calls d(20); a has 10 of its own. */
+static struct view *branching_view(void)
+{
+	struct view *const view = view_new(PROFILE_HEAP, VIEW_FUNCTIONS);
+	const uint32_t a = add_node(view, "a"), b = add_node(view, "b"), c = add_node(view, "c"),
+		       d = add_node(view, "d");
+
+	add_path(view, (uint32_t[]){ a }, 1, 10);
+	add_path(view, (uint32_t[]){ a, b }, 2, 60);
+	add_path(view, (uint32_t[]){ a, c }, 2, 10);
+	add_path(view, (uint32_t[]){ a, c, d }, 3, 20);
+	return view;
+}
+
+static void keeps_the_largest_frames_and_the_sum_of_the_others(void **state)
+{
+	(void)state;
+	CLEANUP(view_cleanup) struct view *view = branching_view();
+	CLEANUP(free_cleanup) char *whole = cut_data_of(view, 4, NULL);
+	CLEANUP(free_cleanup) char *text = cut_data_of(view, 2, NULL);
+	assert_null(strstr(whole, "\"cut\""));
+	assert_contains(whole, "\"frames\":{\"count\":4,");
+	/* a, b, and c with d as the rest: 10, 30 and 60, doubled for the sign. */
+	assert_contains(text, "[smaller ones]");
+	assert_contains(text, "\"cut\":{\"stacks\":4,\"functions\":4,\"node\":");
+	assert_contains(text, "\"frames\":{\"count\":3,");
+	assert_contains(text, "\"now\":\"U8B4D\"");
+}
+
+static void the_figures_of_all_functions_stay_what_they_are(void **state)
+{
+	(void)state;
+	CLEANUP(view_cleanup) struct view *view = branching_view();
+	CLEANUP(free_cleanup) char *text = cut_data_of(view, 1, NULL);
+	/* By their use: a, then those that the table shows, whose frames are left out. */
+	assert_contains(text, "\"strings\":[\"a\",\"a.c\",\"m\",");
+	assert_contains(text, "\"callers\":{\"frames\":");
+	assert_contains(text, "\"flat\":{\"now\":\"");
+	assert_contains(text, "\"cumulative\":{\"now\":\"");
+}
+
+static void keeps_more_below_the_root_that_is_named(void **state)
+{
+	(void)state;
+	CLEANUP(view_cleanup) struct view *view = branching_view();
+	CLEANUP(free_cleanup) char *below = cut_data_of(view, 2, "callees\na\nc");
+	CLEANUP(free_cleanup) char *missing = cut_data_of(view, 2, "callees\na\nzzz");
+	CLEANUP(free_cleanup) char *callers = cut_data_of(view, 2, "callers\nd");
+	/* All four, c and d because of the root. */
+	assert_contains(below, "\"frames\":{\"count\":4,");
+	assert_contains(missing, "\"frames\":{\"count\":4,");
+	assert_contains(callers, "\"callers\":{\"frames\":{\"count\":");
 }
 
 static void leaves_out_counters_without_values_and_keeps_the_shown_one(void **state)
@@ -160,6 +228,9 @@ static void the_page_cannot_be_left_by_a_name(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(writes_numbers_as_runs_of_digits),
 	cmocka_unit_test(writes_paths_as_one_tree),
+	cmocka_unit_test(keeps_the_largest_frames_and_the_sum_of_the_others),
+	cmocka_unit_test(the_figures_of_all_functions_stay_what_they_are),
+	cmocka_unit_test(keeps_more_below_the_root_that_is_named),
 	cmocka_unit_test(leaves_out_counters_without_values_and_keeps_the_shown_one),
 	cmocka_unit_test(keeps_base_and_now_of_a_difference),
 	cmocka_unit_test(says_what_other_profiles_count),

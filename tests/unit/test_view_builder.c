@@ -232,6 +232,13 @@ static void shows_and_hides_single_frames(void **state)
 	assert_paths(WORDS(.show = "^handle$"), REQUEST(0), "handle (inline) 3\n");
 }
 
+static void shows_stacks_from_a_match_on(void **state)
+{
+	(void)state;
+	assert_paths(WORDS(.show_from = "^serve$"), REQUEST(0),
+		"serve;handle (inline) 1\nserve;handle (inline);parse 2\n");
+}
+
 static void takes_single_threads_by_number_or_name(void **state)
 {
 	(void)state;
@@ -535,6 +542,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(focuses_on_stacks_and_ignores_stacks),
 	cmocka_unit_test(retains_and_excludes_locations_by_their_outermost_function),
 	cmocka_unit_test(shows_and_hides_single_frames),
+	cmocka_unit_test(shows_stacks_from_a_match_on),
 	cmocka_unit_test(takes_single_threads_by_number_or_name),
 	cmocka_unit_test(takes_samples_by_tag),
 	cmocka_unit_test(refuses_bad_patterns_and_tags),

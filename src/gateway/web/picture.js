@@ -23,6 +23,11 @@ const GRANULARITIES = [['functions', 'functions'], ['lines', 'lines'], ['files',
 const SAVED = [['flame', 'Flame graph (HTML)', 'html'], ['graph', 'Call graph (SVG)', 'svg'], ['text', 'Table (text)', 'txt'],
   ['pprof', 'pprof (protobuf)', 'pb.gz'], ['collapsed', 'Collapsed stacks', 'txt'], ['json', 'JSON', 'json']];
 
+/* What is drawn at once of a flame graph; details of it are loaded when it is zoomed. */
+const FRAMES = 10000;
+
+const SHOWN = [['png', 'What is shown (PNG)'], ['svg', 'What is shown (SVG)'], ['speedscope', 'What is shown (speedscope)']];
+
 export const PICTURE_KEYS = ['shape', 'counter', 'granularity', 'focus', 'ignore', 'view'];
 
 let flameScript = null;
@@ -94,7 +99,7 @@ export class PictureView {
         el('span.spring'), actionButton('Copy link', copyLink),
         saveMenu(saved.map(([format, text, extension]) =>
           [text, () => download(this.path(format), this.source.fileName(extension))]).concat(this.shape !== 'flame' ? []
-          : [['png', 'What is shown (PNG)'], ['svg', 'What is shown (SVG)']].map(([format, text]) => [text, () => this.flame?.save(format)])))),
+          : SHOWN.map(([format, text]) => [text, () => this.flame?.save(format)])))),
       this.shape === 'flame' ? null : el('div.row',
         select('of', COUNTERS, values.counter || 'inuse_space', counter => this.set({ counter })),
         select('by', GRANULARITIES, values.granularity || 'functions', granularity => this.set({ granularity })),
@@ -125,13 +130,16 @@ export class PictureView {
   }
 
   async draw_flame(signal) {
-    const [data] = await Promise.all([getJson(this.path('flame-data'), { signal }), loadFlame()]);
+    await loadFlame();
+    const load = async options => getJson(this.source.path('flame-data', { frames: FRAMES, ...options }), { signal });
+    const data = await load(globalThis.heapctlFlame.query(this.source.values.view ?? ''));
     if (signal.aborted)
       return;
     const box = el('div.flame');
     this.place.replaceChildren(box);
     this.flame = globalThis.heapctlFlame(box, data, {
       embedded: {
+        load,
         text: this.source.values.view ?? '',
         theme: document.documentElement.dataset.theme,
         toggleTheme: () => document.getElementById('theme').click(),

@@ -192,6 +192,7 @@ class Chart {
     this.drawMarks(scrolled);
     this.canvas.dataset.boxes = count;
     this.canvas.dataset.ms = (performance.now() - start).toFixed(1);
+    this.drawn?.();
   }
 
   drawBox(box, left, right, y) {

@@ -73,9 +73,17 @@ class Colours {
       : oklch(0.92 - 0.17 * strength, 0.006 + chroma, hue);
   }
 
+  /* From blue, what is freed soon, to vermilion, what stays. */
+  ofAge(part) {
+    const share = Math.min(1, Math.max(0, part)), hue = share < 0.5 ? 250 : 45, chroma = 0.02 + 0.22 * Math.abs(share - 0.5);
+    return this.tone(chroma, hue, 0);
+  }
+
   fill(box, mode) {
-    if (box.node < 0)
+    if (!this.model.isFunction(box.node))
       return this.rest;
+    if (mode === 'age')
+      return css(this.ofAge(box.shareInUse));
     if (mode === 'difference')
       return css(this.ofChange(box.size > 0 ? box.change / box.size : 0));
     const cache = this.caches[mode];

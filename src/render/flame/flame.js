@@ -2,16 +2,20 @@
 /*
  * The flame graph: heapctlFlame(container, data, options) fills the container and returns the
  * graph; close() removes it. In another page, options.embedded has `text`, the initial state,
- * `changed(text, isStep)`, which is called with every later state, and the page's `theme`.
- * Alone, the state is in the page's address. update() draws everything from `state`.
+ * `changed(text, isStep)`, which is called with every later state, the page's `theme`, and where
+ * the data may be cut or filtered by a server, load(query), which promises other data of the same
+ * profile; the first data are those of heapctlFlame.query(text). Alone, the state is in the page's
+ * address. update() draws everything from `state`.
  */
 class FlameGraph {
   constructor(container, data, options) {
     this.container = container;
     this.embedded = options.embedded ?? null;
     this.model = new Model(data);
-    this.initial = this.initialState(data);
+    this.whole = this.model;
+    this.initial = initialState(this.model, this.embedded?.theme ?? '');
     this.state = this.initial;
+    this.loaded = this.embedded ? this.loadKey(filtersOf(new URLSearchParams(this.embedded.text))) : '';
     this.chart = new Chart({
       hover: (box, event) => this.hover(box, event),
       click: box => box && this.click(box),
@@ -24,73 +28,36 @@ class FlameGraph {
       copyStack: box => this.copyStack(box),
       select: node => this.selectFunction(node),
     };
+    this.minimap = new Minimap(this.chart);
+    this.chart.drawn = () => this.minimap.draw();
     this.details = new Details(actions);
     this.table = new FunctionTable(actions);
     this.tooltip = new Tooltip();
     this.callers = null;
     this.help = makeHelp();
+    this.toolbar = new Toolbar(this, data);
     this.build(data);
     this.listen();
     this.readState(this.embedded ? this.embedded.text : location.hash.slice(1));
     this.update();
   }
 
-  initialState(data) {
-    return {
-      counter: data.shown,
-      isFlame: false,
-      order: data.is_inverted ? 'callers' : 'callees',
-      colour: data.is_difference ? 'difference' : this.defaultColour(data.shown),
-      query: '',
-      focus: -1,
-      zoom: [],
-      theme: this.embedded?.theme ?? '',
-    };
-  }
-
-  /* Colours by module are useful unless one module covers nearly everything. */
-  defaultColour(counter) {
-    const areas = [...this.model.measure(counter).moduleAreas(this.model).values()];
-    const sum = areas.reduce((a, b) => a + b, 0);
-    return Math.max(0, ...areas) < 0.8 * sum ? 'module' : 'function';
-  }
-
   build(data) {
-    const field = (label, control) => el('label', el('span', label), control);
-    const select = (options, key) => {
-      const element = el('select', ...options.map(([value, text]) => el('option', { value }, text)));
-      element.addEventListener('change', () =>
-        this.change({ [key]: key === 'counter' ? Number(element.value) : element.value }));
-      return element;
-    };
-    this.counterSelect = select(data.counters.map(({ label }, i) => [i, label]), 'counter');
-    const colours = [['module', 'by module'], ['function', 'by function']];
-    if (data.is_difference)
-      colours.unshift(['difference', 'by change']);
-    this.colourSelect = select(colours, 'colour');
-    this.flameButtons = this.makeSwitch('Direction', [['Icicle', false], ['Flame', true]], isFlame => this.change({ isFlame }));
-    this.orderButtons = this.makeSwitch('Order', [['Callees', 'callees'], ['Callers', 'callers'], ['Both', 'both']],
-      order => this.setOrder(order));
-    this.buildSearch();
     this.total = el('p.fg-total');
     this.crumbs = el('nav.fg-crumbs', { 'aria-label': 'Zoom' });
     this.legend = el('ul.fg-legend', { 'aria-label': 'Colours' });
     this.announcer = el('p.fg-hidden', { id: 'flame-announcer', 'aria-live': 'polite' });
+    this.notice = el('p.fg-notice', { hidden: true, role: 'status' });
     this.root = el('div.fg',
       el('header.fg-header',
         el('div.fg-title', el('h1', data.title || 'Heap profile'),
           el('p', this.describe(data))), this.total),
-      el('div.fg-toolbar', { role: 'toolbar', 'aria-label': 'View' },
-        field('Show', this.counterSelect), this.orderButtons.element, this.flameButtons.element,
-        field('Colour', this.colourSelect), this.search,
-        ...(this.embedded ? []
-          : [this.makeSaveMenu(), makeButton('\u25d0', 'Light or dark (t)', () => this.toggleTheme(), { 'aria-label': 'Light or dark' })]),
-        makeButton('?', 'Keys (?)', () => this.help.showModal(), { 'aria-label': 'Keys' })),
+      this.toolbar.element,
       this.crumbs,
       el('div.fg-main',
-        el('div.fg-picture', this.chart.element, this.legend),
+        el('div.fg-picture', el('div.fg-rows', this.chart.element, this.minimap.element), this.legend),
         el('aside.fg-side', this.details.element, this.table.element)),
-      this.announcer, this.tooltip.element, this.help);
+      this.announcer, this.notice, this.tooltip.element, this.help);
     this.container.replaceChildren(this.root);
   }
 
@@ -98,66 +65,30 @@ class FlameGraph {
     return [data.is_difference ? 'what changed' : '', data.subtitle, data.sampling].filter(Boolean).join(' \u00b7 ');
   }
 
-  /* Another page has a menu of its own. */
-  makeSaveMenu() {
-    const menu = el('details.fg-save', el('summary', 'Save'));
-    const way = (text, format) => makeButton(text, `What is shown, as ${text}`, () => {
-      menu.open = false;
-      this.save(format).catch(problem => alert(problem.message));
-    });
-    menu.append(el('div', way('PNG', 'png'), way('SVG', 'svg')));
-    return menu;
-  }
-
-  /* The whole picture as a file, in the colours of the screen. */
+  /* As a file: the whole picture in the colours of the screen, or what it shows for other programs. */
   async save(format) {
-    const { data } = this.model, { chart, tree } = this, title = data.title || 'heap';
+    const { model, chart, tree } = this, title = model.data.title || 'heap';
+    const name = `${title.replace(/[^\w.-]+/g, '_')}`;
     const heading = `${title}, ${tree.measure.counter.label}: ${this.total.firstChild.textContent}`;
+    if (format === 'speedscope')
+      return saveFile(new Blob([asSpeedscope(model, title)], { type: 'application/json' }), `${name}.speedscope.json`);
+    if (format === 'pprof')
+      return saveFile(await asPprof(model, title), `${name}.pb.gz`);
+    if (format === 'html')
+      return saveFile(new Blob([pageAsHtml(this.container)], { type: 'text/html' }), `${name}.flame.html`);
     chart.beginPrint(Math.max(chart.width, 1000));
     try {
-      saveFile(format === 'svg' ? pictureAsSvg(chart, heading) : await pictureAsPng(chart),
-        `${title.replace(/[^\w.-]+/g, '_')}.flame.${format}`);
+      saveFile(format === 'svg' ? pictureAsSvg(chart, heading) : await pictureAsPng(chart), `${name}.flame.${format}`);
     } finally {
       chart.endPrint();
     }
   }
 
-  makeSwitch(label, choices, choose) {
-    const buttons = choices.map(([text, value]) =>
-      makeButton(text, `${label}: ${text.toLowerCase()}`, () => choose(value)));
-    return {
-      element: el('div.fg-switch', { role: 'group', 'aria-label': label }, ...buttons),
-      buttons,
-      show: value => buttons.forEach((button, i) =>
-        button.setAttribute('aria-pressed', String(choices[i][1] === value))),
-    };
-  }
-
-  buildSearch() {
-    this.searchInput = el('input', {
-      type: 'search', placeholder: 'Search: a name or regular expression', spellcheck: false,
-      autocomplete: 'off', 'aria-label': 'Search functions', 'aria-keyshortcuts': '/',
-    });
-    this.searchResult = el('output.fg-matched');
-    this.search = el('div.fg-search', { role: 'search' }, this.searchInput, this.searchResult);
-    let timer = 0;
-    this.searchInput.addEventListener('input', () => {
-      clearTimeout(timer);
-      timer = setTimeout(() => this.change({ query: this.searchInput.value }), 120);
-    });
-    this.searchInput.addEventListener('keydown', event => {
-      if (event.key === 'Enter') {
-        clearTimeout(timer);
-        this.change({ query: this.searchInput.value });
-        this.selectMatch(1);
-        this.chart.canvas.focus();
-      } else if (event.key === 'Escape') {
-        clearTimeout(timer);
-        this.change({ query: '' });
-        this.chart.canvas.focus();
-      }
-      event.stopPropagation();
-    });
+  /* For people who hear the page, and where there is no other place. */
+  say(text) {
+    this.announcer.textContent = text;
+    this.notice.textContent = text;
+    this.notice.hidden = text === '';
   }
 
   listen() {
@@ -185,7 +116,12 @@ class FlameGraph {
 
   /* The function that is chosen, or -1. */
   get node() {
-    return (this.selected ?? this.zoom).node;
+    const { node } = this.selected ?? this.zoom;
+    return this.model.isFunction(node) ? node : -1;
+  }
+
+  keysOf(box) {
+    return box.lineage.slice(1).map(({ node }) => this.model.keyOf(node));
   }
 
   get isSandwich() {
@@ -194,7 +130,7 @@ class FlameGraph {
 
   /* Callers and callees at once are those of one function. */
   setOrder(order) {
-    if (order === 'both' && this.state.focus < 0)
+    if (order === 'both' && this.state.focus === '')
       this.focusOn(this.node, order);
     else
       this.change({ order });
@@ -210,8 +146,75 @@ class FlameGraph {
     this.writeState(isStep || turns);
   }
 
+  filter(changes) {
+    this.change({ filters: { ...this.state.filters, ...changes } }, true);
+  }
+
+  /* The frames that the filters leave: here, or of the server that the data came from. */
+  updateModel() {
+    const { filters } = this.state;
+    if (this.embedded?.load)
+      return this.loadData(filters, '');
+    const key = JSON.stringify(filters);
+    if (key !== this.filterKey)
+      this.setModel(areFilters(filters) ? filterModel(this.whole, filters) : this.whole);
+    this.filterKey = key;
+  }
+
+  setModel(model) {
+    this.model = model;
+    this.colours = null;
+    this.treeKey = null;
+    this.tableKey = null;
+    this.selected = null;
+  }
+
+  loadKey(filters) {
+    return JSON.stringify(filterQuery(filters));
+  }
+
+  /* Data of these filters, and details below `root`, unless they are there already. */
+  async loadData(filters, root) {
+    const key = this.loadKey(filters);
+    if (key === this.loaded && root === '')
+      return;
+    this.loaded = key;
+    const turn = this.loadTurn = (this.loadTurn ?? 0) + 1;
+    this.root.setAttribute('aria-busy', 'true');
+    this.say(root ? 'Loading what is below it\u2026' : 'Filtering\u2026');
+    try {
+      const data = await this.embedded.load({ ...filterQuery(filters), root });
+      if (turn !== this.loadTurn || this.listeners.signal.aborted)
+        return;
+      const shown = this.model.data.counters[this.state.counter].name;
+      this.setModel(new Model(data));
+      this.state.counter = Math.max(0, data.counters.findIndex(({ name }) => name === shown));
+      this.say('');
+      this.update();
+    } catch (problem) {
+      if (turn === this.loadTurn)
+        this.say([problem.message, problem.hint].filter(Boolean).join(' '));
+    } finally {
+      if (turn === this.loadTurn)
+        this.root.removeAttribute('aria-busy');
+    }
+  }
+
+  /* What the data leave out below the box where the picture is zoomed to. */
+  loadDetails() {
+    const { zoom, model, state } = this, names = zoom.lineage.slice(1).map(({ node }) => model.names[node]);
+    if (!this.embedded?.load || state.focus !== '' || names.length === 0 || !zoom.isCut)
+      return;
+    const root = [state.order, ...names.filter(name => name !== model.names[model.rest])].join('\n');
+    if (root === this.detailsRoot)
+      return;
+    this.detailsRoot = root;
+    this.loadData(state.filters, root);
+  }
+
   /* Makes everything follow the state. */
   update() {
+    this.updateModel();
     const { state, model } = this, measure = model.measure(state.counter);
     if (this.root.dataset.theme !== (this.isDark ? 'dark' : 'light') || !this.colours) {
       this.root.dataset.theme = this.isDark ? 'dark' : 'light';
@@ -220,10 +223,6 @@ class FlameGraph {
     }
     this.updateTree();
     this.updateMatches(measure);
-    this.counterSelect.value = state.counter;
-    this.colourSelect.value = state.colour;
-    this.flameButtons.show(state.isFlame);
-    this.orderButtons.show(state.order);
     this.total.replaceChildren(...this.totalText(measure));
     this.updateCrumbs();
     this.updateLegend();
@@ -244,29 +243,31 @@ class FlameGraph {
     if (key !== this.treeKey) {
       const lineage = this.selected?.lineage.slice(1).map(box => box.node);
       const isAbove = this.isSandwich && this.selected?.tree === this.callers;
-      this.tree = new Tree(this.model, counter, order === 'callers', focus);
-      this.callers = order === 'both' ? new Tree(this.model, counter, true, focus) : null;
+      /* A function that the profile does not have, or no more, has no tree. */
+      const node = focus === '' ? -1 : this.model.findKey(focus), isBoth = order === 'both' && node >= 0;
+      this.tree = new Tree(this.model, counter, order === 'callers', node);
+      this.callers = isBoth ? new Tree(this.model, counter, true, node) : null;
       this.treeKey = key;
       this.hovered = null;
       this.selected = lineage ? (isAbove && this.callers || this.tree).find(lineage) : null;
     }
-    this.zoom = this.tree.find(zoom);
+    this.zoom = this.tree.find(zoom.map(each => this.model.findKey(each)));
+    this.loadDetails();
   }
 
   updateMatches(measure) {
     const { names } = this.model, pattern = compileSearch(this.state.query);
-    this.matches = pattern && Uint8Array.from(names, name => pattern.test(name) ? 1 : 0);
-    if (document.activeElement !== this.searchInput)
-      this.searchInput.value = this.state.query;
+    const { matched } = this.toolbar;
+    this.matches = pattern && Uint8Array.from(names, (name, node) => this.model.isFunction(node) && pattern.test(name) ? 1 : 0);
     if (!pattern) {
-      this.searchResult.textContent = '';
+      matched.textContent = '';
       return;
     }
     const sum = measure.sumMatches(this.model, this.matches), isChange = this.model.isDifference;
     const found = this.matches.reduce((a, b) => a + b, 0), value = isChange ? sum.now - sum.base : sum.now;
     const share = percent(value, isChange ? measure.sum.size : measure.sum.now);
-    this.searchResult.textContent = found === 0 ? 'nothing found' : `${count(found)} function${
-      found === 1 ? '' : 's'}, ${formatValue(measure, value, isChange)}${share && ` (${share})`}`;
+    matched.textContent = found === 0 ? 'nothing found' : `${count(found)} function${
+      found === 1 ? '' : 's'}, ${sum.isLeast ? 'at least ' : ''}${formatValue(measure, value, isChange)}${share && ` (${share})`}`;
   }
 
   totalText(measure) {
@@ -287,7 +288,7 @@ class FlameGraph {
   }
 
   updateCrumbs() {
-    const { names } = this.model, { focus, order } = this.state;
+    const { names } = this.model, { order } = this.state;
     const crumb = (box, text, isLast) => {
       const button = makeButton(text, text, () => this.zoomTo(box));
       if (isLast)
@@ -295,9 +296,9 @@ class FlameGraph {
       return button;
     };
     const boxes = this.zoom.lineage, items = [];
-    if (focus >= 0)
+    if (this.tree.node >= 0)
       items.push(makeButton(`\u2715 ${order === 'both' ? 'callers and callees' : order} of`, 'Back to everything (Home)',
-        () => this.change({ focus: -1, order: 'callees' })));
+        () => this.change({ focus: '', order: 'callees' })));
     boxes.forEach((box, i) => {
       if (boxes.length > 9 && i > 1 && i < boxes.length - 6) {
         if (i === 2)
@@ -327,6 +328,10 @@ class FlameGraph {
         entry(colours.ofChange(0), 'as before'), entry(colours.ofChange(-1), 'shrunk or gone')] : [];
     if (colours.modules.length > 8 && state.colour === 'module')
       entries.push(el('li', `and ${colours.modules.length - 8} more`));
+    if (state.colour === 'age')
+      entries.push(entry(colours.ofAge(1), 'still in use'), entry(colours.ofAge(0), 'freed'));
+    if (this.model.cut && !this.model.isFiltered)
+      entries.push(el('li', `${count(this.model.cut.stacks)} stacks; the smallest boxes are drawn together`));
     if (this.tree.measure.hasErrors)
       entries.push(el('li', el('i.fg-swatch.fg-striped'),
         this.model.isDifference ? 'within the error' : 'few samples'));
@@ -338,7 +343,7 @@ class FlameGraph {
     const box = this.selected ?? (zoom.node >= 0 ? zoom : null);
     this.details.show(box, model, tree.measure, box && colours.fill(box, state.colour));
     this.table.mark(box ? box.node : -1);
-    this.orderButtons.buttons[2].disabled = this.node < 0;
+    this.toolbar.show(state, this.node >= 0);
     this.chart.show({
       tree, callers: this.callers, zoom, colours, names: model.names, matches: this.matches, colour: state.colour,
       isFlame: state.isFlame, selected: this.selected, hovered: this.hovered,
@@ -377,14 +382,15 @@ class FlameGraph {
   /* In a sandwich the function of the box becomes the middle. */
   zoomTo(box) {
     if (this.isSandwich) {
-      this.focusOn(box.node, 'both');
+      if (this.model.isFunction(box.node))
+        this.focusOn(box.node, 'both');
       return;
     }
     if (box !== this.tree.root)
       this.selected = box;
     else if (this.zoom !== this.tree.root)
       this.selected = null;
-    this.change({ zoom: box.lineage.slice(1).map(({ node }) => node) }, true);
+    this.change({ zoom: this.keysOf(box) }, true);
   }
 
   zoomOutBy(box, event) {
@@ -395,7 +401,7 @@ class FlameGraph {
   }
 
   focusOn(node, order) {
-    this.change({ focus: node, order, zoom: [] }, true);
+    this.change({ focus: this.model.keyOf(node), order, zoom: [] }, true);
   }
 
   /* From the table: the function's biggest box, if the tree has one in sight, and its figures. */
@@ -473,7 +479,7 @@ class FlameGraph {
   keyAction(event) {
     const { state, selected, node } = this;
     const isInChart = event.target === this.chart.canvas || event.target === document.body;
-    if (event.target.closest?.('select'))
+    if (event.target.closest?.('select, input'))
       return null;
     if (event.key.startsWith('Arrow'))
       return isInChart ? () => this.move(event.key) : null;
@@ -482,8 +488,8 @@ class FlameGraph {
     const withNode = action => node >= 0 ? action : null;
     return {
       Escape: () => this.stepBack(),
-      Home: () => this.change({ zoom: [], focus: -1, order: state.focus >= 0 ? 'callees' : state.order }, true),
-      '/': () => this.searchInput.select(),
+      Home: () => this.change({ zoom: [], focus: '', order: state.focus !== '' ? 'callees' : state.order }, true),
+      '/': () => this.toolbar.searchInput.select(),
       '?': () => this.help.showModal(),
       n: () => this.selectMatch(1),
       N: () => this.selectMatch(-1),
@@ -510,8 +516,8 @@ class FlameGraph {
       this.change({ query: '' });
     else if (this.zoom.parent)
       this.zoomTo(this.zoom.parent);
-    else if (this.state.focus >= 0)
-      this.change({ focus: -1, order: 'callees' }, true);
+    else if (this.state.focus !== '')
+      this.change({ focus: '', order: 'callees' }, true);
     else
       this.select(null);
   }
@@ -525,20 +531,8 @@ class FlameGraph {
       this.chart.endPrint();
   }
 
-  /* The address keeps what differs from the beginning: functions by number, the rest by name. */
   stateText() {
-    const { state, model, initial } = this;
-    const values = new URLSearchParams();
-    const put = (key, isSet, value) => isSet && values.set(key, value);
-    put('show', state.counter !== initial.counter, model.data.counters[state.counter].name);
-    put('order', state.order !== initial.order, state.order);
-    put('direction', state.isFlame, 'flame');
-    put('colour', state.colour !== initial.colour, state.colour);
-    put('theme', !this.embedded && state.theme !== '', state.theme);
-    put('focus', state.focus >= 0, state.focus);
-    put('zoom', state.zoom.length > 0, state.zoom.join('.'));
-    put('search', state.query !== '', state.query);
-    return values.toString();
+    return stateText(this.state, this.whole, this.initial, !this.embedded);
   }
 
   /* Zooming makes a step that the browser's back button undoes. */
@@ -561,24 +555,7 @@ class FlameGraph {
   }
 
   readState(text) {
-    const values = new URLSearchParams(text), { model } = this;
-    const state = { ...this.initial }, nodes = model.names.length;
-    const counter = model.data.counters.findIndex(({ name }) => name === values.get('show'));
-    const isNode = node => Number.isInteger(node) && node >= 0 && node < nodes;
-    const focus = values.has('focus') ? Number(values.get('focus')) : -1;
-    if (counter >= 0)
-      state.counter = counter;
-    if (['callees', 'callers'].includes(values.get('order')) || (values.get('order') === 'both' && isNode(focus)))
-      state.order = values.get('order');
-    if ([...this.colourSelect.options].some(({ value }) => value === values.get('colour')))
-      state.colour = values.get('colour');
-    if (!this.embedded && ['light', 'dark'].includes(values.get('theme')))
-      state.theme = values.get('theme');
-    state.isFlame = values.get('direction') === 'flame';
-    state.focus = isNode(focus) ? focus : -1;
-    state.zoom = (values.get('zoom') ?? '').split('.').filter(Boolean).map(Number).filter(isNode);
-    state.query = values.get('search') ?? '';
-    this.state = state;
+    this.state = readStateText(text, this.whole, this.initial, this.toolbar.colours.map(([key]) => key), !this.embedded);
   }
 
   applyHash() {
@@ -591,3 +568,4 @@ class FlameGraph {
 }
 
 globalThis.heapctlFlame = (container, data, options = {}) => new FlameGraph(container, data, options);
+globalThis.heapctlFlame.query = text => filterQuery(filtersOf(new URLSearchParams(text)));

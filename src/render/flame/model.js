@@ -1,16 +1,78 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The profile: nodes (functions), frames (places in the tree of calls, parents before children),
- * and what each frame allocates, by counter. All frames are in typed arrays; what is drawn are
- * boxes, made only where they are shown.
+ * The profile: nodes (functions), frames (places in a tree of calls, parents before children), and
+ * what each frame allocates, by counter. All frames are in typed arrays; what is drawn are boxes
+ * (tree.js), made only where they are shown.
+ *
+ * Of a large profile there are the largest frames only (`cut`): what is left out below a frame is
+ * together in a frame of the node `rest`. Such a profile has a tree of callers of its own, and the
+ * figures of each function.
  */
+const COLUMNS = { now: readSignedColumn, error: readColumn, samples: readColumn, base: readSignedColumn, base_error: readColumn, base_samples: readColumn };
+
+/* The columns of one counter, as far as there are any. */
+function readColumns(data, count) {
+  return Object.fromEntries(Object.entries(COLUMNS).filter(([key]) => key in data)
+    .map(([key, read]) => [key, read(data[key], new Float64Array(count))]));
+}
+
+/* Frames, which of them have values of their own (leaves), and these values for each counter. */
+class FrameSet {
+  constructor(nodes, parents, leaves, columns) {
+    const count = nodes.length;
+    this.nodes = nodes;
+    this.parents = parents;
+    this.leaves = leaves;
+    this.columns = columns;
+    /* The frames of a subtree are neighbours: this is where each one ends. */
+    this.ends = new Int32Array(count);
+    for (let i = count - 1; i >= 0; i--) {
+      this.ends[i] = Math.max(this.ends[i], i + 1);
+      if (parents[i] >= 0)
+        this.ends[parents[i]] = Math.max(this.ends[parents[i]], this.ends[i]);
+    }
+  }
+
+  static read({ frames, leaves, counters }) {
+    const { count } = frames;
+    const up = readColumn(frames.up, new Int32Array(count)), parents = new Int32Array(count);
+    let previous = -1;
+    for (let i = 0; i < count; i++) {
+      for (let n = up[i]; n > 0; n--)
+        previous = parents[previous];
+      parents[i] = previous;
+      previous = i;
+    }
+    const places = readColumn(leaves.distance, new Int32Array(leaves.count));
+    let at = -1;
+    for (let i = 0; i < places.length; i++)
+      places[i] = at += places[i];
+    return new FrameSet(readColumn(frames.node, new Int32Array(count)), parents, places,
+      counters.map(counter => readColumns(counter, leaves.count)));
+  }
+
+  /* Where the function stands outermost, so that recursion does not count twice. */
+  outermost(node) {
+    const found = [];
+    for (let i = 0; i < this.nodes.length; i++) {
+      if (this.nodes[i] !== node)
+        continue;
+      found.push(i);
+      i = this.ends[i] - 1;
+    }
+    return found;
+  }
+}
+
 class Model {
   constructor(data) {
     this.data = data;
     this.isDifference = data.is_difference;
+    this.cut = data.cut ?? null;
+    this.rest = data.cut?.node ?? -1;
     this.readNodes(data);
-    this.readFrames(data.frames);
-    this.readLeaves(data.leaves);
+    this.frames = FrameSet.read(data);
+    this.callers = data.callers ? FrameSet.read(data.callers) : null;
     this.measures = data.counters.map(() => null);
   }
 
@@ -24,294 +86,190 @@ class Model {
     this.inlined = column('inlined');
   }
 
-  readFrames(frames) {
-    const count = frames.count;
-    const up = readColumn(frames.up, new Int32Array(count));
-    this.nodes = readColumn(frames.node, new Int32Array(count));
-    this.parents = new Int32Array(count);
-    this.depths = new Int32Array(count);
-    let previous = -1;
-    for (let i = 0; i < count; i++) {
-      for (let n = up[i]; n > 0; n--)
-        previous = this.parents[previous];
-      this.parents[i] = previous;
-      this.depths[i] = previous < 0 ? 0 : this.depths[previous] + 1;
-      previous = i;
-    }
-    /* The frames of a subtree are neighbours: this is where each one ends. */
-    this.ends = new Int32Array(count);
-    for (let i = count - 1; i >= 0; i--) {
-      this.ends[i] = Math.max(this.ends[i], i + 1);
-      if (this.parents[i] >= 0)
-        this.ends[this.parents[i]] = Math.max(this.ends[this.parents[i]], this.ends[i]);
-    }
-  }
-
-  readLeaves(leaves) {
-    this.leaves = readColumn(leaves.distance, new Int32Array(leaves.count));
-    let at = -1;
-    for (let i = 0; i < leaves.count; i++)
-      this.leaves[i] = at += this.leaves[i];
+  /* The same nodes with other frames; see filter.js. */
+  withFrames(frames) {
+    const model = Object.create(Model.prototype, Object.getOwnPropertyDescriptors(this));
+    model.frames = frames;
+    model.callers = null;
+    model.isFiltered = true;
+    model.measures = this.data.counters.map(() => null);
+    return model;
   }
 
   /* Everything that is known of one counter, made when it is first shown. */
   measure(counter) {
-    this.measures[counter] ??= new Measure(this, this.data.counters[counter]);
+    this.measures[counter] ??= new Measure(this, counter);
     return this.measures[counter];
   }
 
-  /* Where the function stands outermost, so that recursion does not count twice. */
-  outermostFrames(node) {
-    const found = [];
-    for (let i = 0; i < this.nodes.length; i++) {
-      if (this.nodes[i] !== node)
-        continue;
-      found.push(i);
-      i = this.ends[i] - 1;
+  /* In addresses: the same for every profile that has the function. */
+  keyOf(node) {
+    this.keys ??= this.names.map((name, i) => hashText(`${name}\0${this.modules[i]}`).toString(36));
+    return this.keys[node];
+  }
+
+  /* -1 where there is none. */
+  findKey(key) {
+    this.keyOf(0);
+    return this.keys.indexOf(key);
+  }
+
+  /* By counter of what is in use or was allocated: both, in this order. */
+  get agePairs() {
+    const names = this.data.counters.map(({ name }) => name), pairs = new Map();
+    for (const kind of ['space', 'objects']) {
+      const pair = [names.indexOf(`inuse_${kind}`), names.indexOf(`alloc_${kind}`)];
+      if (pair.every(counter => counter >= 0))
+        pair.forEach(counter => pairs.set(counter, pair.map(each => this.measure(each))));
     }
-    return found;
+    return pairs;
+  }
+
+  isFunction(node) {
+    return node >= 0 && node !== this.rest;
+  }
+
+  get stackCount() {
+    return this.cut && !this.isFiltered ? this.cut.stacks : this.frames.leaves.length;
+  }
+
+  get functionCount() {
+    return this.cut && !this.isFiltered ? this.cut.functions : new Set(this.frames.nodes).size;
   }
 }
 
 /* The parts of a value that boxes and functions add up. */
 const PARTS = ['now', 'base', 'size', 'variance', 'baseVariance', 'samples'];
 
+const square = (column, scale) => column?.map(value => (value / scale) ** 2);
+
+function addColumns(a, b) {
+  return a && b ? a.map((value, i) => value + b[i]) : a ?? b;
+}
+
 /*
- * One counter over all frames: what a frame has itself, and with all below it. `size` is what
- * decides a box's width: in a difference the larger of now and base of each path, so that both
- * what is new and what is gone can be seen.
+ * The parts of columns, for `count` rows. `size` decides a box's width: in a difference the larger
+ * of now and base of each path, so that both what is new and what is gone can be seen. Parts that
+ * are zero all over are one array.
  */
-class Measure {
-  constructor(model, counter) {
-    this.counter = counter;
-    this.unit = counter.unit;
-    this.hasErrors = 'error' in counter || 'base_error' in counter;
-    this.hasSamples = 'samples' in counter || 'base_samples' in counter;
-    this.readSelf(model, counter);
-    this.sumUp(model);
-    this.functions = this.sumFunctions(model);
-    this.sum = this.sumRoots(model);
-  }
+function partsOf(columns, count, scale) {
+  const zero = new Float64Array(count);
+  const scaled = column => scale === 1 ? column : column?.map(value => value / scale);
+  const now = scaled(columns.now) ?? zero, base = scaled(columns.base) ?? zero;
+  return {
+    now,
+    base,
+    size: now.map((value, i) => Math.max(0, value, base[i])),
+    variance: square(columns.error, scale) ?? zero,
+    baseVariance: square(columns.base_error, scale) ?? zero,
+    samples: addColumns(columns.samples, columns.base_samples) ?? zero,
+    zero,
+  };
+}
 
-  readSelf(model, counter) {
-    const { leaves } = model, count = leaves.length;
-    const column = (key, read = readColumn) =>
-      key in counter ? read(counter[key], new Float64Array(count)) : new Float64Array(count);
-    const now = column('now', readSignedColumn), base = column('base', readSignedColumn);
-    const error = column('error'), baseError = column('base_error');
-    const samples = column('samples'), baseSamples = column('base_samples');
+/* One counter over all frames of a set: what a frame has itself, and with all below it. */
+class Sums {
+  constructor(frames, columns, scale) {
+    const leaves = partsOf(columns, frames.leaves.length, scale), count = frames.nodes.length;
+    const zero = new Float64Array(count);
     this.self = {};
-    for (const part of PARTS)
-      this.self[part] = new Float64Array(model.nodes.length);
-    for (let i = 0; i < count; i++) {
-      const at = leaves[i], { self } = this;
-      self.now[at] = now[i] / counter.scale;
-      self.base[at] = base[i] / counter.scale;
-      self.size[at] = Math.max(0, self.now[at], self.base[at]);
-      self.variance[at] = (error[i] / counter.scale) ** 2;
-      self.baseVariance[at] = (baseError[i] / counter.scale) ** 2;
-      self.samples[at] = samples[i] + baseSamples[i];
-    }
-  }
-
-  sumUp(model) {
     this.total = {};
     for (const part of PARTS) {
-      const sums = this.total[part] = this.self[part].slice();
-      for (let i = sums.length - 1; i >= 0; i--) {
-        if (model.parents[i] >= 0)
-          sums[model.parents[i]] += sums[i];
+      if (leaves[part] === leaves.zero) {
+        this.self[part] = this.total[part] = zero;
+        continue;
       }
+      const self = new Float64Array(count);
+      frames.leaves.forEach((at, i) => { self[at] = leaves[part][i]; });
+      const total = self.slice(), { parents } = frames;
+      for (let i = count - 1; i >= 0; i--) {
+        if (parents[i] >= 0)
+          total[parents[i]] += total[i];
+      }
+      this.self[part] = self;
+      this.total[part] = total;
     }
   }
+}
 
-  sumRoots(model) {
+class Measure {
+  constructor(model, counter) {
+    this.counter = model.data.counters[counter];
+    this.unit = this.counter.unit;
+    this.hasErrors = 'error' in this.counter || 'base_error' in this.counter;
+    const { scale } = this.counter;
+    Object.assign(this, new Sums(model.frames, model.frames.columns[counter], scale));
+    this.callers = model.callers && new Sums(model.callers, model.callers.columns[counter], scale);
+    this.functions = model.cut && !model.isFiltered ? this.readFunctions(model, scale) : this.sumFunctions(model);
+    this.sum = this.sumRoots(model.frames);
+  }
+
+  sumRoots({ nodes, ends }) {
     const sum = {};
     for (const part of PARTS)
       sum[part] = 0;
-    for (let i = 0; i < model.nodes.length; i = model.ends[i]) {
+    for (let i = 0; i < nodes.length; i = ends[i]) {
       for (const part of PARTS)
         sum[part] += this.total[part][i];
     }
     return sum;
   }
 
+  /* By function, as the data says it. */
+  readFunctions({ names }, scale) {
+    const read = key => partsOf(readColumns(this.counter[key], names.length), names.length, scale);
+    return { flat: read('flat'), cumulative: read('cumulative') };
+  }
+
   /* By function: flat and cumulative, a path counted once however often the function recurs. */
-  sumFunctions(model) {
-    const count = model.names.length, make = () => {
-      const sums = {};
-      for (const part of PARTS)
-        sums[part] = new Float64Array(count);
-      return sums;
-    };
+  sumFunctions({ names, frames: { nodes, ends } }) {
+    const make = () => Object.fromEntries(PARTS.map(part => [part, new Float64Array(names.length)]));
     const sums = { flat: make(), cumulative: make() };
-    const leave = new Int32Array(count);
-    for (let i = 0; i < model.nodes.length; i++) {
-      const node = model.nodes[i], isOutermost = leave[node] <= i;
+    const leave = new Int32Array(names.length);
+    for (let i = 0; i < nodes.length; i++) {
+      const node = nodes[i], isOutermost = leave[node] <= i;
       for (const part of PARTS) {
         sums.flat[part][node] += this.self[part][i];
         if (isOutermost)
           sums.cumulative[part][node] += this.total[part][i];
       }
       if (isOutermost)
-        leave[node] = model.ends[i];
+        leave[node] = ends[i];
     }
     return sums;
   }
 
   /* How much of the picture each module covers. */
-  moduleAreas({ nodes, modules }) {
+  moduleAreas({ frames: { nodes }, modules }) {
     const areas = new Float64Array(modules.length), sums = new Map();
     nodes.forEach((node, i) => areas[node] += this.total.size[i]);
     modules.forEach((module, node) => sums.set(module, (sums.get(module) ?? 0) + areas[node]));
     return sums;
   }
 
-  /* What all frames of these functions have, with all below them. */
-  sumMatches(model, matches) {
-    const sum = { now: 0, base: 0, size: 0, frames: 0 };
+  /*
+   * What all frames of these functions have, with all below them. Where frames are left out, it is
+   * at least that, and at least what one of the functions has.
+   */
+  sumMatches({ frames: { nodes, ends }, cut }, matches) {
+    const sum = { now: 0, base: 0, size: 0, isLeast: false }, { cumulative } = this.functions;
     let end = 0;
-    for (let i = 0; i < model.nodes.length; i++) {
-      if (!matches[model.nodes[i]])
+    for (let i = 0; i < nodes.length; i++) {
+      if (!matches[nodes[i]] || i < end)
         continue;
-      sum.frames++;
-      if (i < end)
-        continue;
-      end = model.ends[i];
-      sum.now += this.total.now[i];
-      sum.base += this.total.base[i];
-      sum.size += this.total.size[i];
+      end = ends[i];
+      for (const part of ['now', 'base', 'size'])
+        sum[part] += this.total[part][i];
     }
+    if (!cut)
+      return sum;
+    const found = [...matches.keys()].filter(node => matches[node]);
+    for (const node of found) {
+      if (cumulative.size[node] > sum.size * 1.000001)
+        Object.assign(sum, { now: cumulative.now[node], base: cumulative.base[node], size: cumulative.size[node] });
+    }
+    sum.isLeast = found.length > 1 && sum.size < this.sum.size * 0.999999;
     return sum;
-  }
-}
-
-/*
- * What is drawn: one function at one place, for all frames that come together there. In a tree of
- * callers a box has for each of its frames the frame that the values come from, the origin.
- */
-class Box {
-  constructor(tree, parent, node) {
-    this.tree = tree;
-    this.parent = parent;
-    this.node = node;
-    this.depth = parent ? parent.depth + 1 : 0;
-    this.frames = [];
-    this.origins = tree.isInverted ? [] : this.frames;
-    for (const part of PARTS)
-      this[part] = 0;
-    this.x = 0;
-    this.madeChildren = null;
-  }
-
-  add(frame, origin) {
-    const { values } = this.tree;
-    this.frames.push(frame);
-    if (this.tree.isInverted)
-      this.origins.push(origin);
-    for (const part of PARTS)
-      this[part] += values[part][origin];
-  }
-
-  get change() {
-    return this.now - this.base;
-  }
-
-  /* What it allocates itself; in a tree of callers only the first row does. */
-  get flat() {
-    let flat = 0;
-    if (this.node < 0 || this.tree.isInverted)
-      return null;
-    const { self } = this.tree.measure;
-    for (const frame of this.frames)
-      flat += self.now[frame] - (this.tree.model.isDifference ? self.base[frame] : 0);
-    return flat;
-  }
-
-  get children() {
-    if (this.madeChildren === null) {
-      this.madeChildren = this.tree.childrenOf(this);
-      let x = this.x;
-      for (const child of this.madeChildren) {
-        child.x = x;
-        x += child.size;
-      }
-    }
-    return this.madeChildren;
-  }
-
-  /* From the root to this box. */
-  get lineage() {
-    const boxes = [];
-    for (let box = this; box; box = box.parent)
-      boxes.unshift(box);
-    return boxes;
-  }
-}
-
-/*
- * A tree of boxes: callees below callers, or inverted, callers below callees; of everything or,
- * given a function, of that function's frames only.
- */
-class Tree {
-  constructor(model, counter, isInverted, node = -1) {
-    this.model = model;
-    this.measure = model.measure(counter);
-    this.isInverted = isInverted;
-    this.node = node;
-    this.values = isInverted && node < 0 ? this.measure.self : this.measure.total;
-    this.root = new Box(this, null, node);
-    if (node >= 0) {
-      for (const frame of model.outermostFrames(node))
-        this.root.add(frame, frame);
-    } else {
-      Object.assign(this.root, this.measure.sum);
-    }
-  }
-
-  childrenOf(box) {
-    const byNode = new Map();
-    const put = (frame, origin) => {
-      if (!(this.values.size[origin] > 0))
-        return;
-      const node = this.model.nodes[frame];
-      if (!byNode.has(node))
-        byNode.set(node, new Box(this, box, node));
-      byNode.get(node).add(frame, origin);
-    };
-    this.forEachChildFrame(box, put);
-    return [...byNode.values()].sort((a, b) =>
-      b.size - a.size || (this.model.names[a.node] < this.model.names[b.node] ? -1 : 1));
-  }
-
-  forEachChildFrame(box, put) {
-    const { parents, ends, leaves, nodes } = this.model;
-    if (box.node < 0 && this.isInverted) {
-      for (const leaf of leaves)
-        put(leaf, leaf);
-    } else if (box.node < 0) {
-      for (let i = 0; i < nodes.length; i = ends[i])
-        put(i, i);
-    } else if (this.isInverted) {
-      box.frames.forEach((frame, i) => parents[frame] >= 0 && put(parents[frame], box.origins[i]));
-    } else {
-      for (const frame of box.frames) {
-        for (let i = frame + 1; i < ends[frame]; i = ends[i])
-          put(i, i);
-      }
-    }
-  }
-
-  /* The box at the end of these functions, or the last one on the way that is there. */
-  find(nodes) {
-    let box = this.root;
-    for (const node of nodes) {
-      const next = box.children.find(child => child.node === node);
-      if (!next)
-        break;
-      box = next;
-    }
-    return box;
   }
 }
 

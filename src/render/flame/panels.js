@@ -74,6 +74,12 @@ class Details {
     swatch.style.backgroundColor = colour;
     const place = [placeOf(model, node), model.modules[node] && `in ${model.modules[node]}`,
       model.inlined[node] ? 'inlined' : ''].filter(Boolean);
+    if (node === model.rest) {
+      this.element.replaceChildren(el('h2', swatch, el('span', name)),
+        el('p.fg-place', 'Boxes that are too small to be drawn one by one.'), this.makeFigures(box, model, measure),
+        el('p.fg-actions', makeButton('Zoom', 'Let this box fill the width (Enter)', () => actions.zoom(box))));
+      return;
+    }
     this.element.replaceChildren(
       el('h2', swatch, el('span', name)),
       el('p.fg-place', place.join(' \u00b7 ')),
@@ -103,7 +109,7 @@ class Details {
   }
 
   showAll(model, measure) {
-    const { sum } = measure, functions = new Set(model.nodes).size;
+    const { sum } = measure;
     const change = model.isDifference ? sum.now - sum.base : sum.now;
     const rows = [[measure.counter.label, formatValue(measure, change, model.isDifference)]];
     if (model.isDifference)
@@ -112,7 +118,7 @@ class Details {
       rows.push(['95% interval', formatInterval(measure, sum, model.isDifference)]);
     if (sum.samples > 0)
       rows.push(['samples', count(sum.samples)]);
-    rows.push(['functions', count(functions)], ['stacks', count(model.leaves.length)]);
+    rows.push(['functions', count(model.functionCount)], ['stacks', count(model.stackCount)]);
     this.element.replaceChildren(
       el('h2', el('span', 'Everything')),
       el('p.fg-place', 'Choose a box to see its figures here.'),
@@ -155,7 +161,7 @@ class FunctionTable {
       cumulative: (a, b) => Math.abs(value(cumulative, b)) - Math.abs(value(cumulative, a)),
     };
     const nodes = model.names.map((_, node) => node)
-      .filter(node => cumulative.size[node] > 0 && (!matches || matches[node]))
+      .filter(node => cumulative.size[node] > 0 && model.isFunction(node) && (!matches || matches[node]))
       .sort((a, b) => compare[this.key](a, b) || compare.cumulative(a, b) || compare.name(a, b));
     for (const head of this.heads)
       head.setAttribute('aria-sort', head.dataset.key !== this.key ? 'none'
@@ -163,7 +169,7 @@ class FunctionTable {
     this.body.replaceChildren(...nodes.slice(0, TABLE_ROWS).map((node, i) =>
       this.makeRow(node, i, value(flat, node), value(cumulative, node))));
     this.caption.textContent = nodes.length > TABLE_ROWS
-      ? `The first ${TABLE_ROWS} of ${count(nodes.length)} functions; a search finds the others.`
+      ? `The first ${TABLE_ROWS} of ${count(matches ? nodes.length : Math.max(nodes.length, model.functionCount))} functions; a search finds the others.`
       : nodes.length === 0 ? 'No function matches.' : '';
     this.mark(shown.selectedNode);
   }

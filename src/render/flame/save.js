@@ -34,6 +34,13 @@ function pictureAsPng({ canvas }) {
   });
 }
 
+/* The page as it was when it was opened. */
+function pageAsHtml(container) {
+  const page = document.documentElement.cloneNode(true);
+  page.querySelector(`#${CSS.escape(container.id)}`).replaceChildren();
+  return `<!doctype html>\n${page.outerHTML}\n`;
+}
+
 function saveFile(blob, name) {
   const link = el('a', { href: URL.createObjectURL(blob), download: name });
   link.click();

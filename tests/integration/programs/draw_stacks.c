@@ -8,7 +8,9 @@
  * in bytes, root first, a frame being NAME or NAME@FILE:LINE@MODULE; "!" in front of the name
  * means inlined. The objects of a line are its samples, times ten.
  *
- * usage: draw_stacks RENDERER [difference] [inverted] [all-nodes]
+ * usage: draw_stacks RENDERER [difference] [inverted] [all-nodes] [allocated] [frames=N]
+ *
+ * "allocated": what is in use is half of what was allocated, but for names that begin with "keep".
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,21 +101,37 @@ static void read_stacks(struct view *view)
 	hash_index_deinit(&nodes.index);
 }
 
+static void add_allocated(struct view *view)
+{
+	for (size_t i = 0; i < view->path_count; i++) {
+		struct view_path *const path = &view->paths[i];
+		const uint32_t leaf = view->path_nodes[path->first + path->depth - 1];
+		const bool is_kept = strncmp(view->nodes[leaf].name, "keep", 4) == 0;
+		path->now[PROFILE_ALLOC_SPACE] = path->now[PROFILE_INUSE_SPACE];
+		path->now[PROFILE_ALLOC_SPACE].value *= is_kept ? 1 : 2;
+		view->total[PROFILE_ALLOC_SPACE] += path->now[PROFILE_ALLOC_SPACE].value;
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const struct renderer *const renderer = argc < 2 ? NULL : renderer_find(argv[1]);
 	CLEANUP(view_cleanup) struct view *view = view_new(PROFILE_HEAP, VIEW_FUNCTIONS);
 	struct render_options options = RENDER_OPTIONS_DEFAULT;
+	bool has_allocated = false;
 	CLEANUP(buffer_deinit) struct buffer out = { 0 };
 	struct error err;
 
 	buffer_init(&out, &memory_or_exit);
 	if (renderer == NULL) {
-		fprintf(stderr,
-			"usage: draw_stacks RENDERER [difference] [inverted] [all-nodes]\n");
+		fprintf(stderr, "usage: draw_stacks RENDERER [difference] [inverted] [all-nodes] "
+				"[allocated] [frames=N]\n");
 		return 2;
 	}
 	for (int i = 2; i < argc; i++) {
+		if (strncmp(argv[i], "frames=", 7) == 0)
+			options.frame_limit = strtoul(argv[i] + 7, NULL, 10);
+		has_allocated |= strcmp(argv[i], "allocated") == 0;
 		view->is_difference |= strcmp(argv[i], "difference") == 0;
 		options.is_inverted |= strcmp(argv[i], "inverted") == 0;
 		if (strcmp(argv[i], "all-nodes") == 0)
@@ -124,6 +142,8 @@ int main(int argc, char **argv)
 	view->subtitle = "made-up stacks";
 	view->interval_bytes = 524288;
 	read_stacks(view);
+	if (has_allocated)
+		add_allocated(view);
 	if (!renderer->render(view, &options, &out, &err) ||
 		!file_write_fd(1, "stdout", out.data, out.size, &err)) {
 		fprintf(stderr, "draw_stacks: %s (%s)\n", err.message, err.hint);
