@@ -26,6 +26,7 @@ struct subject {
 	bool has_environment;
 	char mallctl[MALLCTL_NAME_BYTES]; /* of a jemalloc inside the program; "" */
 	bool is_foreign;		  /* for another kind of machine */
+	bool has_own_malloc;		  /* the program defines it itself */
 	bool is_secure;
 	char variable[MALLOC_CONF_VARIABLE_BYTES]; /* that its jemalloc reads */
 };
@@ -62,6 +63,7 @@ static bool examine_access(struct diagnosis *diagnosis, struct subject *subject)
 	if (fd >= 0) {
 		program_find_mallctl(fd, subject->mallctl);
 		subject->is_foreign = program_is_foreign(fd);
+		subject->has_own_malloc = program_has_allocator(fd);
 	}
 	program_conf_variable(fd, subject->mallctl, subject->variable);
 	return true;
@@ -116,10 +118,10 @@ static void examine_allocator(struct diagnosis *diagnosis, const struct subject 
 					   : "heapctl samples any malloc; for jemalloc, use "
 					     "heapctl run --jemalloc",
 			"it has no jemalloc; its malloc is that of %s",
-			modules->other_allocator[0] != '\0' ? modules->other_allocator
-			: modules->sanitizer[0] != '\0'	    ? modules->sanitizer
-			: modules->has_libc		    ? "the C library"
-							    : "the program itself");
+			modules->other_allocator[0] != '\0'		? modules->other_allocator
+			: modules->sanitizer[0] != '\0'			? modules->sanitizer
+			: modules->has_libc && !subject->has_own_malloc ? "the C library"
+									: "the program itself");
 	if (is_static(subject))
 		diagnosis_add(diagnosis, FINDING_WRONG, "static",
 			"link the agent into it (heapctl_start of heapctl.h), or link it "

@@ -77,7 +77,18 @@ class Doctor(Case):
     def test_no_jemalloc(self):
         process = self.start("/bin/sleep", "600")
         wait_until(lambda: "libc.so" in pathlib.Path(f"/proc/{process.pid}/maps").read_text(), "sleep")
-        self.assertIn("no-jemalloc", self.examine(process.pid, ok=False))
+        self.assertIn("its malloc is that of the C library", self.examine(process.pid, ok=False)["no-jemalloc"]["message"])
+
+    def test_a_malloc_of_the_programs_own_is_not_taken_for_the_c_librarys(self):
+        source = pathlib.Path(self.folder, "own_malloc.c")
+        source.write_text("#include <stddef.h>\n#include <unistd.h>\nstatic char space[1 << 20], *next = space;\n"
+                          "void *malloc(size_t size) { void *block = next; next += (size + 15) & ~15ul; return block; }\n"
+                          "void free(void *block) { (void)block; }\nint main(void) { return pause(); }\n")
+        program = os.path.join(self.folder, "own_malloc")
+        subprocess.run([need("cc"), "-o", program, source], check=True)
+        process = self.start(program)
+        wait_until(lambda: "libc.so" in pathlib.Path(f"/proc/{process.pid}/maps").read_text(), "the program")
+        self.assertIn("its malloc is that of the program itself", self.examine(process.pid, ok=False)["no-jemalloc"]["message"])
 
     def test_run_is_not_suggested_for_a_static_program(self):
         pathlib.Path(self.folder, "sleeper.c").write_text("#include <unistd.h>\nint main(void) { return pause(); }\n")
