@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """heapctl's own sampler: a pair of malloc and free on four allocators, and the requests of real servers, beside the same without it.
 
-BENCH_PARTS (default: memory stall pairs instructions servers rivals) and BENCH_SERVERS (default: Redis PostgreSQL nginx MariaDB) select;
+BENCH_PARTS (default: memory stall pairs instructions switched servers rivals) and BENCH_SERVERS (default: Redis PostgreSQL nginx MariaDB) select;
 BENCH_ROUNDS (default 12): how often each server starts; BENCH_LOAD (default 1): its load, as a factor.
 """
 import json
@@ -17,6 +17,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests/support"))
 from chance import median_interval
+from processes import ask
 from sampled_servers import SERVERS
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
@@ -25,11 +26,12 @@ LIBRARIES = pathlib.Path("/usr/lib/x86_64-linux-gnu")
 ALLOCATORS = {"glibc": None, "mimalloc": "libmimalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4", "jemalloc": "libjemalloc.so.2"}
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "12"))
 LOAD = float(os.environ.get("BENCH_LOAD", "1"))
-PARTS = os.environ.get("BENCH_PARTS", "memory stall pairs instructions servers rivals").split()
+PARTS = os.environ.get("BENCH_PARTS", "memory stall pairs instructions switched servers rivals").split()
 # How much load takes about a second of processor time.
 BATCHES = {"Redis": 1500, "PostgreSQL": 2500, "nginx": 8000, "MariaDB": 2500}
 CHOSEN = os.environ.get("BENCH_SERVERS", " ".join(BATCHES)).split()
 STALL_ROUNDS = 15
+SWITCHES = 24
 TRIM_SECONDS = 5  # the agent releases what was outgrown every two seconds
 VARIANTS = {"plain": None, "idle": {}, "512 KiB": {"HEAPCTL_ACTIVATE": "1"},
             "2 MiB": {"HEAPCTL_ACTIVATE": "1", "HEAPCTL_SAMPLE": "2M"}}
@@ -175,6 +177,60 @@ def servers():
             print_ratios(name, compare(kind, folder, variants, BATCHES[name]))
 
 
+def switch(server, interval_bits):
+    """Sampling on in all processes of the server, every 2^interval_bits bytes; off, and nothing replaced any more, for None."""
+    requests = ["/v1/deactivate", "/v1/reset"] if interval_bits is None else [f"/v1/reset?lg_sample={interval_bits}", "/v1/activate"]
+    for pid in server.pids():
+        path = os.path.join(server.folder_of_agents(), f"{pid}.sock")
+        # The agent of a forked child has no socket until a client needs it. One that served a client may end meanwhile.
+        if not os.path.exists(path):
+            subprocess.run([BUILD / "heapctl", "status", str(pid)], env=dict(os.environ, HEAPCTL_DIR=server.folder_of_agents()),
+                           capture_output=True, check=False)
+        if not os.path.exists(f"/proc/{pid}"):
+            continue
+        for request in requests:
+            status, body = ask(path, request, "POST")
+            if status != 200:
+                raise RuntimeError(f"{request}: {status} {body}")
+
+
+def switched():
+    """The same processes with sampling on and off by turns, so that no start, no layout of memory and no warm cache differs; off, on, on,
+    off in each round, and the other way round in the next, so that what changes steadily cancels out."""
+    print(f"  requests for the same processor time of one server, sampling on as a ratio to off: the mean of {SWITCHES} rounds and its"
+          " standard error, the median, and where that lies with 95 %")
+    for name in CHOSEN:
+        kind = GlibcRedis if name == "Redis" else SERVERS[name]
+        if not kind.is_installed():
+            print(f"  {name:10} is not installed")
+            continue
+        batches = max(1, round(BATCHES[name] * LOAD))
+        for interval, bits in {"512 KiB": 19, "2 MiB": 21}.items():
+            with tempfile.TemporaryDirectory() as folder:
+                os.chmod(folder, 0o711)
+                server = kind(folder)
+                server.prepare()
+                server.start(LD_PRELOAD=AGENT, HEAPCTL_DIR=server.folder_of_agents())
+                try:
+                    server.load(batches)
+                    ratios = []
+                    for number in range(SWITCHES):
+                        costs = {None: 0.0, bits: 0.0}
+                        order = [None, bits, bits, None]
+                        for state in order if number % 2 == 0 else [bits, None, None, bits]:
+                            switch(server, state)
+                            # What is done once: the tables of unwinding are made, and the first samples find nothing in a cache.
+                            server.load(max(1, batches // 5))
+                            costs[state] += cost(server, batches)
+                        ratios.append(costs[None] / costs[bits])
+                finally:
+                    server.stop()
+            low, high = median_interval(ratios)
+            error = statistics.stdev(ratios) / len(ratios) ** 0.5
+            print(f"  {name:10} {interval:8} {statistics.mean(ratios):.4f} +- {error:.4f}   {statistics.median(ratios):.4f}"
+                  f" ({low:.4f} to {high:.4f})", flush=True)
+
+
 def counted(kind, folder, batches, settings):
     """Instructions of the server's processes in user mode, from their start to their end, with the load."""
     class Counted(kind):
@@ -251,6 +307,8 @@ with tempfile.TemporaryDirectory() as place:
             measure(place)
 if "instructions" in PARTS:
     instructions()
+if "switched" in PARTS:
+    switched()
 if "servers" in PARTS:
     servers()
 if "rivals" in PARTS:
