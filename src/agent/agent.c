@@ -14,6 +14,7 @@
 #include "agent/stacks.h"
 #include "agent/thread.h"
 #include "base/clock.h"
+#include "base/loader_use.h"
 #include "sampler/sampler.h"
 #include "sampler/sampler_operations.h"
 
@@ -93,6 +94,7 @@ FORK_HANDLER static bool must_init_child_at_fork(void)
 FORK_HANDLER static void after_fork_in_child(void)
 {
 	process_mark_set_new_child();
+	loader_use_after_fork_in_child();
 	main_thread_note_child();
 	stacks_after_fork();
 	sampler_after_fork();
@@ -152,13 +154,17 @@ static void prepare(const struct settings *settings)
 		return;
 	}
 	agent_thread_init();
+	process_mark_open();
+	loader_use_open();
+	pthread_atfork(loader_use_before_fork, loader_use_after_fork, after_fork_in_child);
+	/* It asks the loader many times. */
+	loader_use_begin();
 	stacks_learn_thread();
 	allocator_find(&agent_state.allocator);
 	offer_sampler(settings);
 	agent_state.stack_bytes = thread_stack_bytes();
-	process_mark_open();
 	capture_learn_program();
-	pthread_atfork(NULL, NULL, after_fork_in_child);
+	loader_use_end();
 	agent_state.prepared = true;
 }
 

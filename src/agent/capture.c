@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/loaded_module.h"
+#include "base/loader_use.h"
 #include "base/memory.h"
 
 #ifndef MFD_NOEXEC_SEAL
@@ -270,7 +271,7 @@ static bool append_loaded(int fd, uint64_t *size)
 	CLEANUP(buffer_deinit) struct buffer text = { 0 };
 
 	buffer_init(&text, &memory_private);
-	dl_iterate_phdr(add_object, &text);
+	loader_iterate(add_object, &text);
 	return !text.failed && append(fd, size, text.data, text.size);
 }
 

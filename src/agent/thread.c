@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -23,6 +22,8 @@
 
 #include "base/cleanup.h"
 #include "base/loaded_module.h"
+#include "base/loader_use.h"
+#include "base/wiped_memory.h"
 
 enum {
 	NOT_OURS = 0,	  /* what a cleared page says */
@@ -36,24 +37,12 @@ typedef _Atomic pid_t mark_t;
 static mark_t kept_by_fork;
 static mark_t *mark;
 
-static mark_t *map_page(void)
-{
-	const size_t size = (size_t)sysconf(_SC_PAGESIZE);
-	void *const page =
-		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (page == MAP_FAILED)
-		return &kept_by_fork;
-	if (madvise(page, size, MADV_WIPEONFORK) == 0)
-		return page;
-	munmap(page, size);
-	return &kept_by_fork;
-}
-
 void process_mark_open(void)
 {
 	if (mark == NULL)
-		mark = map_page();
+		mark = wiped_memory_take(sizeof *mark);
+	if (mark == NULL)
+		mark = &kept_by_fork;
 }
 
 void process_mark_set(void)
@@ -126,7 +115,7 @@ size_t thread_stack_bytes(void)
 #else
 	size_t total = STACK_BYTES;
 #endif
-	dl_iterate_phdr(add_thread_storage, &total);
+	loader_iterate(add_thread_storage, &total);
 	return (total + 4095) & ~(size_t)4095;
 }
 
@@ -163,7 +152,7 @@ size_t thread_own_module_bytes(void)
 {
 	struct own_module own = { .address = (uintptr_t)measure_own };
 
-	dl_iterate_phdr(measure_own, &own);
+	loader_iterate(measure_own, &own);
 	return own.bytes;
 }
 

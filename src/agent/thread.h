@@ -53,8 +53,7 @@ bool process_mark_is_ours(void);
 
 /*
  * The size of the thread's stack: the C library takes the thread-local storage of all loaded
- * objects from it. Call it once, at the first start: a fork during the call would leave the child
- * with the loader's lock held.
+ * objects from it.
  */
 size_t thread_stack_bytes(void);
 

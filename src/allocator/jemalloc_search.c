@@ -12,6 +12,7 @@
 #include "base/elf_file.h"
 #include "base/error.h"
 #include "base/loaded_module.h"
+#include "base/loader_use.h"
 
 /* Builds name their functions with one of these in front of "mallctl". */
 static const char *const known_prefixes[] = { "", "je_", "_rjem_", "rjem_", "je", "jemalloc_" };
@@ -290,7 +291,7 @@ static bool object_at(size_t number, struct object *object)
 	object->wanted = number;
 	object->seen = 0;
 	object->found = false;
-	dl_iterate_phdr(copy_object, object);
+	loader_iterate(copy_object, object);
 	return object->found;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/elf_file.h"
 #include "base/loaded_module.h"
+#include "base/loader_use.h"
 
 const ElfW(Dyn) * loaded_symbols_dynamic(const struct dl_phdr_info *info)
 {
@@ -152,7 +153,7 @@ bool loaded_symbols_find(struct loaded_lookup *lookups, size_t count)
 		.kernel = getauxval(AT_SYSINFO_EHDR),
 		.is_complete = true };
 
-	dl_iterate_phdr(look_into_module, &search);
+	loader_iterate(look_into_module, &search);
 	return search.is_complete;
 }
 
@@ -169,7 +170,12 @@ void *loaded_symbol_of_program(const char *name)
 	struct loaded_lookup lookup = { .name = name };
 	const bool is_complete = loaded_symbols_find(&lookup, 1);
 
-	return lookup.found == NULL && is_complete ? NULL : dlsym(RTLD_DEFAULT, name);
+	if (lookup.found == NULL && is_complete)
+		return NULL;
+	loader_use_begin();
+	void *const symbol = dlsym(RTLD_DEFAULT, name);
+	loader_use_end();
+	return symbol;
 }
 
 struct address_search {
@@ -205,6 +211,6 @@ const void *loaded_module_base(const void *address)
 	struct address_search search = { .address = (uintptr_t)address };
 
 	if (address != NULL)
-		dl_iterate_phdr(look_for_address, &search);
+		loader_iterate(look_for_address, &search);
 	return search.base;
 }

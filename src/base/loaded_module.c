@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/loader_use.h"
+
 /*
  * By the kernel, which fails where this code would fault. It compares a word with a number; if they
  * are equal it waits, for no time. Sandboxes permit the call, because every lock needs it.
@@ -70,5 +72,5 @@ bool loaded_modules_are_whole(char *path, size_t size)
 {
 	struct cut_search search = { path, size };
 
-	return dl_iterate_phdr(look_for_cut, &search) == 0;
+	return loader_iterate(look_for_cut, &search) == 0;
 }

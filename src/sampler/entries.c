@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "allocator/loaded_symbol.h"
+#include "base/loader_use.h"
 #include "sampler/entry_list.h"
 #include "sampler/sampler.h"
 
@@ -348,6 +349,7 @@ static void find_mapped_frames(void)
 {
 	void *library = NULL;
 
+	loader_use_begin();
 #if defined(__GLIBC__)
 	/* Found by its name, because the linker warns of its use in a static program. */
 	void *(*const open)(const char *, int) =
@@ -357,6 +359,7 @@ static void find_mapped_frames(void)
 #endif
 	mmap_frame = dlsym(library == NULL ? RTLD_DEFAULT : library, "mmap");
 	mremap_frame = dlsym(library == NULL ? RTLD_DEFAULT : library, "mremap");
+	loader_use_end();
 }
 
 void entries_request_mapped(bool is_requested)
@@ -395,7 +398,9 @@ static void *definition(const struct loaded_lookup *lookup, bool is_complete)
 {
 	if (lookup->found == NULL && is_complete)
 		return NULL;
+	loader_use_begin();
 	void *const found = dlsym(RTLD_DEFAULT, lookup->name);
+	loader_use_end();
 	return found == NULL || lookup->found == NULL || lookup->is_indirect ? found
 									     : lookup->found;
 }

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "base/loaded_module.h"
+#include "base/loader_use.h"
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -95,7 +96,7 @@ size_t entry_area_count_patched(void)
 	struct patched_count patched = { .area = entry_area_get() };
 
 	if (patched.area != NULL)
-		dl_iterate_phdr(count_in_module, &patched);
+		loader_iterate(count_in_module, &patched);
 	return patched.count;
 }
 

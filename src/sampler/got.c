@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "allocator/loaded_symbol.h"
+#include "base/loader_use.h"
 
 #if defined(__x86_64__)
 enum { RELOC_SLOT = R_X86_64_JUMP_SLOT, RELOC_DATA = R_X86_64_GLOB_DAT, RELOC_WORD = R_X86_64_64 };
@@ -363,12 +364,12 @@ static bool change_all(
 	};
 
 	if (!restores)
-		dl_iterate_phdr(note_definitions, &pass);
+		loader_iterate(note_definitions, &pass);
 	pass.releases = !restores;
-	dl_iterate_phdr(change_module, &pass);
+	loader_iterate(change_module, &pass);
 	pass.releases = restores;
 	pass.index = 0;
-	dl_iterate_phdr(change_module, &pass);
+	loader_iterate(change_module, &pass);
 	*figures = pass.figures;
 	return pass.is_complete;
 }
@@ -396,9 +397,9 @@ size_t got_count_taken(const struct entry *entries, size_t count)
 		.only_counts = true,
 	};
 
-	dl_iterate_phdr(change_module, &pass);
+	loader_iterate(change_module, &pass);
 	pass.releases = true;
-	dl_iterate_phdr(change_module, &pass);
+	loader_iterate(change_module, &pass);
 	return pass.figures.taken;
 }
 
@@ -414,7 +415,7 @@ void got_note_start(void)
 {
 	size_t count = 0;
 
-	dl_iterate_phdr(count_module, &count);
+	loader_iterate(count_module, &count);
 	start_count = count;
 	start_thread = pthread_self();
 	has_start_thread = true;
@@ -424,7 +425,7 @@ bool got_is_at_start(void)
 {
 	size_t count = 0;
 
-	dl_iterate_phdr(count_module, &count);
+	loader_iterate(count_module, &count);
 	return has_start_thread && pthread_equal(start_thread, pthread_self()) != 0 &&
 	       count == start_count;
 }
@@ -445,6 +446,6 @@ unsigned long long got_count_changes(void)
 {
 	unsigned long long changes = 0;
 
-	dl_iterate_phdr(read_changes, &changes);
+	loader_iterate(read_changes, &changes);
 	return changes;
 }

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "base/loader_use.h"
 #include "sampler/entries.h"
 
 #ifndef RTLD_DEEPBIND
@@ -71,8 +72,11 @@ void *interposer_before_loader(enum loader_function function, int mode)
 
 	if (function == LOADER_DLOPEN || function == LOADER_DLMOPEN)
 		atomic_store(&interposer.has_opened, true);
-	else if (atomic_exchange(&interposer.has_opened, false))
-		interposer_refresh();
+	else if (atomic_load(&interposer.has_opened) && loader_use_try_begin()) {
+		if (atomic_exchange(&interposer.has_opened, false))
+			interposer_refresh();
+		loader_use_end();
+	}
 	errno = error_number;
 	return loader_originals[function];
 }
@@ -163,6 +167,7 @@ static void replace_all(void)
 void interposer_pin(void)
 {
 #if defined(__GLIBC__)
+	loader_use_begin();
 	/* Found by its name, because the linker warns of its use in a static program. */
 	void *(*const open)(const char *, int) =
 		__extension__(void *(*)(const char *, int)) dlsym(RTLD_DEFAULT, "dlopen");
@@ -171,6 +176,7 @@ void interposer_pin(void)
 	if (interposer.was_installed && open != NULL &&
 		dladdr(__extension__(void *) replace_all, &info) != 0 && info.dli_fname != NULL)
 		(void)open(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+	loader_use_end();
 #endif
 }
 

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/sdt.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -12,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/wiped_memory.h"
 #include "sampler/exponential.h"
 #include "sampler/mapped_set.h"
 #include "sampler/site_table.h"
@@ -109,18 +109,12 @@ static bool has_memory(void)
 	return atomic_load_explicit(&sampler_live.table, memory_order_relaxed) != NULL;
 }
 
-static void map_lock(void)
+static void use_wiped_lock(void)
 {
-	const size_t size = (size_t)sysconf(_SC_PAGESIZE);
-	void *const page =
-		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *const wiped = wiped_memory_take(sizeof *sampler.lock);
 
-	if (page == MAP_FAILED)
-		return;
-	if (madvise(page, size, MADV_WIPEONFORK) == 0)
-		sampler.lock = page;
-	else
-		munmap(page, size);
+	if (wiped != NULL)
+		sampler.lock = wiped;
 }
 
 bool sampler_init(struct error *err)
@@ -128,7 +122,7 @@ bool sampler_init(struct error *err)
 	if (has_memory())
 		return true;
 	if (sampler.lock == &sampler.lock_before_4_14)
-		map_lock();
+		use_wiped_lock();
 	if (!live_set_init(&sampler_live))
 		return error_set(err, ERROR_MEMORY, "no memory for the sampler");
 	site_table_init(&sampler.sites, SAMPLER_MEMORY_MAX);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/file.h"
 #include "base/loaded_module.h"
+#include "base/loader_use.h"
 #include "unwind/modules.h"
 
 #include <dlfcn.h>
@@ -95,7 +96,7 @@ static bool collect_loaded(struct loaded_list *list)
 				&memory_pages, NULL, 0, capacity * sizeof *list->items) };
 		if (list->items == NULL)
 			return false;
-		dl_iterate_phdr(add_loaded, list);
+		loader_iterate(add_loaded, list);
 		if (list->count <= capacity)
 			return true;
 		release_loaded(list);
@@ -287,7 +288,9 @@ static _Atomic(find_object_function *) find_object;
 static void load_find_object(void)
 {
 #if defined(__GLIBC__)
+	loader_use_begin();
 	void *const symbol = dlsym(RTLD_DEFAULT, "_dl_find_object");
+	loader_use_end();
 	find_object_function *function = NULL;
 
 	memcpy(&function, &symbol, sizeof function);

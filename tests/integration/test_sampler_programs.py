@@ -143,6 +143,18 @@ class HardPrograms(ComparedCase):
         self.assertEqual(self.check(PROGRAMS / "sampled_cases", "interrupted", libraries=[library]), (0, "handled at least 50 1\n", ""))
 
 
+class Forks(SamplerCase):
+    def test_no_child_inherits_a_lock_of_the_loader(self):
+        """The agent reads the list of modules again and again, and the program forks meanwhile."""
+        process = self.start(PROGRAMS / "storms", "fork", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                             env={"LD_PRELOAD": AGENT, "MALLOC_CONF": ""})
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        for _ in range(60):
+            for verb in ("activate", "deactivate"):
+                self.heapctl(verb, process.pid)
+        self.assertRegex(process.communicate(timeout=PATIENCE_SECONDS)[0], r"^ok [1-9]\d*\n$")
+
+
 class Order(ComparedCase):
     """Which allocator is the process' own must not depend on where the agent stands in LD_PRELOAD."""
 
