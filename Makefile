@@ -19,7 +19,7 @@ UBSAN_OPTIONS ?= print_stacktrace=1:halt_on_error=1
 TSAN_OPTIONS  ?= halt_on_error=1:suppressions=$(CURDIR)/tests/support/tsan.supp
 export ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
 
-.PHONY: all configured demo test check check-asan check-tsan check-clang check-arm64 check-musl fuzz bench soak lint format golden install clean
+.PHONY: all configured demo test check check-asan check-tsan check-clang check-arm64 check-musl fuzz bench soak lint format golden install dist deb check-deb clean
 
 all: configured
 	@ninja -C $(BUILD) --quiet
@@ -85,6 +85,18 @@ format:
 
 install: all
 	@DESTDIR="$(DESTDIR)" meson install -C $(BUILD) --no-rebuild --quiet
+
+# The sources of the last commit, build/heapctl-VERSION.tar.xz.
+dist:
+	@scripts/dist $(BUILD)
+
+# Debian packages of the last commit, in build/deb. check-deb tries them in a bare root, which takes minutes.
+deb:
+	@scripts/setup package
+	@scripts/build-deb $(BUILD)/deb
+
+check-deb: deb
+	@scripts/check-deb $(BUILD)/deb
 
 clean:
 	rm -rf build build-asan build-tsan build-clang build-fuzz demo

@@ -75,12 +75,9 @@ bool fleet_program_exec(struct error *err)
 	return exec_program("heapctl-fleet", err);
 }
 
-bool agent_library_find(enum agent_library library, char path[4096], struct error *err)
+/* The first of the names, which may have been moved along with the program, in any of the places. */
+static bool library_find(const char *const names[2], char path[4096], struct error *err)
 {
-	static const char *const names[] = { [AGENT_LIBRARY] = "libheapctl.so",
-		[AGENT_LIBRARY_PRELOAD] = PROCESS_PRELOADER,
-		[AGENT_LIBRARY_MUSL] = "libheapctl-musl.so" };
-	const char *const name = names[library];
 	static const char *const places[] = {
 		".",
 		"../agent",		   /* the build tree, seen from src/cli */
@@ -93,14 +90,29 @@ bool agent_library_find(enum agent_library library, char path[4096], struct erro
 
 	if (!own_folder("its library", folder, err))
 		return false;
-	for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-		snprintf(candidate, sizeof candidate, "%s/%s/%s", folder, places[i], name);
+	for (size_t i = 0; i < 2 * (sizeof places / sizeof places[0]); i++) {
+		const char *const name = names[i % 2];
+		if (name == NULL)
+			continue;
+		snprintf(candidate, sizeof candidate, "%s/%s/%s", folder, places[i / 2], name);
 		char real[PATH_MAX];
 		if (realpath(candidate, real) != NULL && access(real, R_OK) == 0) {
 			snprintf(path, 4096, "%s", real);
 			return true;
 		}
 	}
-	error_set(err, ERROR_NOT_FOUND, "%s is not beside %s", name, folder);
+	error_set(err, ERROR_NOT_FOUND, "%s is not beside %s", names[0], folder);
 	return error_hint(err, "build it, or install heapctl completely");
+}
+
+bool agent_library_find(enum agent_library library, char path[4096], struct error *err)
+{
+	/* The name without a number is for linking, and comes with the header. */
+	static const char *const names[][2] = {
+		[AGENT_LIBRARY] = { "libheapctl.so.0", "libheapctl.so" },
+		[AGENT_LIBRARY_PRELOAD] = { PROCESS_PRELOADER },
+		[AGENT_LIBRARY_MUSL] = { "libheapctl-musl.so" },
+	};
+
+	return library_find(names[library], path, err);
 }

@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What `make install` installs is what the packages contain, each file in one of them."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = os.environ["HEAPCTL_BUILD"]
+TRIPLET = subprocess.run(["dpkg-architecture", "-qDEB_HOST_MULTIARCH"], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def options():
+    """Of the build folder, as meson noted them."""
+    text = subprocess.run(["meson", "introspect", BUILD, "--buildoptions"], check=True, capture_output=True, text=True).stdout
+    return dict(re.findall(r'"name": "(\w+)", "value": "?([^",]+)"?', text))
+
+
+class Packages(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if options().get("b_sanitize", "none") != "none":
+            raise unittest.SkipTest("a sanitizer's build is not packaged")
+        cls.folder = pathlib.Path(tempfile.mkdtemp())
+        subprocess.run(["meson", "install", "-C", BUILD, "--no-rebuild", "--quiet"], check=True, capture_output=True,
+                       env=dict(os.environ, DESTDIR=str(cls.folder)))
+        # The build folder's prefix is the packages' /usr.
+        prefix = cls.folder / options()["prefix"].lstrip("/")
+        if prefix != cls.folder / "usr":
+            prefix.rename(cls.folder / "moved")
+            shutil.rmtree(cls.folder / "usr", ignore_errors=True)
+            (cls.folder / "moved").rename(cls.folder / "usr")
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    def installed(self):
+        return {path for path in self.folder.rglob("*") if not path.is_dir() or path.is_symlink()}
+
+    def files_of(self, package):
+        """The files that each line of its .install names."""
+        for line in (ROOT / f"debian/{package}.install").read_text().split():
+            # Debhelper's expressions are the shell's, as pathlib's are; a folder is all that is in it.
+            found = set()
+            for path in self.folder.glob(line):
+                found |= {path} if not path.is_dir() else {inner for inner in path.rglob("*") if not inner.is_dir() or inner.is_symlink()}
+            yield line, found
+
+    def test_each_line_names_files_and_each_file_has_a_package(self):
+        owners = {}
+        for package in ("heapctl", "libheapctl0", "libheapctl-dev", "heapctl-trafficserver"):
+            if package == "heapctl-trafficserver" and not pathlib.Path(BUILD, "plugins/trafficserver/memory_profile.so").exists():
+                continue
+            for line, found in self.files_of(package):
+                self.assertTrue(found, f"debian/{package}.install: {line} names nothing")
+                for path in found:
+                    owners.setdefault(path, []).append(package)
+        self.assertEqual([str(path) for path, packages in owners.items() if len(packages) > 1], [])
+        self.assertEqual(sorted(str(path.relative_to(self.folder)) for path in self.installed() - set(owners)), [])
+
+    def test_the_symbols_are_those_of_the_library(self):
+        names = set(re.findall(r"^\t(heapctl_\w+);", (ROOT / "src/agent/heapctl.map").read_text(), re.M))
+        self.assertEqual(set(re.findall(r"^ (heapctl_\w+)@", (ROOT / "debian/libheapctl0.symbols").read_text(), re.M)), names)
+
+    def test_the_command_attaches_without_the_development_files(self):
+        (self.folder / "usr/lib" / TRIPLET / "libheapctl.so").unlink()
+        environment = dict(os.environ, HEAPCTL_DIR=str(self.folder / "agents"))
+        heapctl = self.folder / "usr/bin/heapctl"
+        with subprocess.Popen(["sleep", "600"], env=environment) as process:
+            try:
+                for verb in ("attach", "detach"):
+                    result = subprocess.run([heapctl, verb, str(process.pid)], capture_output=True, text=True, env=environment)
+                    self.assertEqual(result.returncode, 0, result.stderr)
+            finally:
+                process.kill()
+
+
+class Versions(unittest.TestCase):
+    def test_all_say_the_same(self):
+        version = re.search(r"^    version: '(.*)',", (ROOT / "meson.build").read_text(), re.M)[1]
+        self.assertEqual(re.match(r"heapctl \((.*)-[^-]+\)", (ROOT / "debian/changelog").read_text())[1], version)
+
+
+if __name__ == "__main__":
+    unittest.main()
