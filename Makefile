@@ -19,7 +19,7 @@ UBSAN_OPTIONS ?= print_stacktrace=1:halt_on_error=1
 TSAN_OPTIONS  ?= halt_on_error=1:suppressions=$(CURDIR)/tests/support/tsan.supp
 export ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
 
-.PHONY: all configured demo test check check-asan check-tsan check-clang check-arm64 check-musl fuzz bench soak lint format golden install dist deb check-deb clean
+.PHONY: all configured demo test check check-asan check-tsan check-clang check-arm64 check-musl fuzz bench soak lint format golden install dist deb check-deb rpm clean
 
 all: configured
 	@ninja -C $(BUILD) --quiet
@@ -97,6 +97,11 @@ deb:
 
 check-deb: deb
 	@scripts/check-deb $(BUILD)/deb
+
+# RPM packages of the last commit, in build/rpm, which rpmlint checks.
+rpm:
+	@scripts/setup package
+	@scripts/build-rpm $(BUILD)/rpm
 
 clean:
 	rm -rf build build-asan build-tsan build-clang build-fuzz demo

@@ -84,6 +84,7 @@ class Versions(unittest.TestCase):
     def test_all_say_the_same(self):
         version = re.search(r"^    version: '(.*)',", (ROOT / "meson.build").read_text(), re.M)[1]
         self.assertEqual(re.match(r"heapctl \((.*)-[^-]+\)", (ROOT / "debian/changelog").read_text())[1], version)
+        self.assertEqual(re.search(r"^Version: +(\S+)", (ROOT / "contrib/rpm/heapctl.spec").read_text(), re.M)[1], version)
 
 
 if __name__ == "__main__":
