@@ -62,7 +62,7 @@ static bool exec_program(const char *name, struct error *err)
 			return error_system(err, errno, "starting %s", path);
 	}
 	error_set(err, ERROR_NOT_FOUND, "%s is not beside %s/heapctl", name, folder);
-	return error_hint(err, "install heapctl with make install, which installs all of it");
+	return error_hint(err, "install all of heapctl: by a package, or by make install");
 }
 
 bool net_program_exec(struct error *err)
@@ -75,7 +75,8 @@ bool fleet_program_exec(struct error *err)
 	return exec_program("heapctl-fleet", err);
 }
 
-/* The first of the names, which may have been moved along with the program, in any of the places. */
+/* The first of the names, which may have been moved along with the program, in any of the places.
+ */
 static bool library_find(const char *const names[2], char path[4096], struct error *err)
 {
 	static const char *const places[] = {

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/shared_library.h"
+
 enum { JUMP = 0xe9, LONG_CONDITION = 0x0f, LONG_CONDITION_BASE = 0x80, LONG_CONDITION_BYTES = 6 };
 
 /* A distance as an instruction has it; false where 32 bits do not hold it. */
@@ -44,12 +46,12 @@ static bool open_decoder(struct instruction_decoder *decoder, struct error *err)
 	snprintf(name, sizeof name, "libZydis.so.%u.%u",
 		(unsigned)ZYDIS_VERSION_MAJOR(ZYDIS_VERSION),
 		(unsigned)ZYDIS_VERSION_MINOR(ZYDIS_VERSION));
-	void *const library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-	__typeof__(ZydisDecoderInit) *init = NULL;
-	if (library != NULL) {
-		*(void **)&init = dlsym(library, "ZydisDecoderInit");
-		*(void **)&decoder->decode = dlsym(library, "ZydisDecoderDecodeInstruction");
-	}
+	void *library;
+	if (!shared_library_open(name, "libzydis4.0", &library, err))
+		return error_prefix(err, "cannot be decoded");
+	__typeof__(ZydisDecoderInit) *init;
+	*(void **)&init = dlsym(library, "ZydisDecoderInit");
+	*(void **)&decoder->decode = dlsym(library, "ZydisDecoderDecodeInstruction");
 	if (init == NULL || decoder->decode == NULL ||
 		!ZYAN_SUCCESS(
 			init(&decoder->state, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64))) {

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 
 #include "base/file.h"
+#include "base/shared_library.h"
 #include "base/xalloc.h"
 #include "render/assets.h"
 #include "render/renderers.h"
@@ -89,12 +90,12 @@ static bool find_functions(void *handle, struct library *library)
 
 static bool open_library(struct library *library, struct error *err)
 {
-	void *const handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	void *handle;
 
-	if (handle == NULL || !find_functions(handle, library)) {
-		error_set(err, ERROR_UNSUPPORTED, "drawing the graph: %s", dlerror());
-		return error_hint(err, "install graphviz's library: apt install libgvc6");
-	}
+	if (!shared_library_open(LIBRARY, "libgvc6", &handle, err))
+		return error_prefix(err, "drawing the graph");
+	if (!find_functions(handle, library))
+		return error_set(err, ERROR_UNSUPPORTED, "drawing the graph: %s", dlerror());
 	library->set_error_function(keep_complaint);
 	library->set_error_level(AGERR);
 	return true;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/shared_library.h"
 #include "base/xalloc.h"
 
 /* The client library's functions that are used; debuginfod_find_debuginfo(3). */
@@ -49,7 +50,11 @@ static void *find_function(struct debuginfod *debuginfod, const char *name)
 
 static void load_library(struct debuginfod *debuginfod)
 {
-	debuginfod->library = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL);
+	struct error ignored; /* explained when a file is wanted */
+
+	if (!shared_library_open(
+		    "libdebuginfod.so.1", "libdebuginfod1", &debuginfod->library, &ignored))
+		return;
 	/* dlsym gives an object pointer for a function. */
 	void *functions[] = {
 		find_function(debuginfod, "debuginfod_begin"),

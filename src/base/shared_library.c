@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/shared_library.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#if HEAPCTL_IS_STATIC
+
+bool shared_library_open(
+	const char *name, const char *package, void **library_ret, struct error *err)
+{
+	(void)package;
+	(void)library_ret;
+	error_set(
+		err, ERROR_NOT_FOUND, "this heapctl is linked statically and cannot open %s", name);
+	return error_hint(err, "install a package of heapctl");
+}
+
+#else
+
+bool shared_library_open(
+	const char *name, const char *package, void **library_ret, struct error *err)
+{
+	void *const library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	const char *const reason = library == NULL ? dlerror() : "";
+
+	if (library == NULL) {
+		if (strstr(reason, "No such file") != NULL)
+			error_set(err, ERROR_NOT_FOUND, "%s is missing", name);
+		else
+			error_set(err, ERROR_NOT_FOUND, "%s", reason);
+		return error_hint(err, "install it: apt install %s", package);
+	}
+	*library_ret = library;
+	return true;
+}
+
+#endif
