@@ -11,6 +11,7 @@
 #include "cli/option.h"
 #include "cli/report_options.h"
 #include "cli/verb.h"
+#include "fleet/clickhouse_text.h"
 
 enum {
 	OPTION_SERVICE = 1,
@@ -25,6 +26,7 @@ enum {
 	OPTION_KEEP,
 	OPTION_KEEP_GROWTH,
 	OPTION_DEBUGINFOD,
+	OPTION_CLUSTER,
 };
 
 #define DAY_MS (INT64_C(24) * 3600 * 1000)
@@ -68,6 +70,9 @@ static const struct verb_option options[] = {
 		.help = "make the tables rather than print the statements",
 		.group = "schema",
 		OPTION_SWITCH(struct fleet_options, applies) },
+	{ OPTION_CLUSTER, "cluster", 0, "NAME",
+		.help = "tables for all servers of this cluster: replicated in each shard, and "
+			"Distributed over them" },
 	{ OPTION_KEEP, "keep", 0, "TIME",
 		.help = "remove older snapshots, by whole weeks; ClickHouse before 20 does this "
 			"only "
@@ -144,6 +149,10 @@ static bool take(struct fleet_options *fleet, int64_t now_ms, int id,
 	case OPTION_DEBUGINFOD:
 		fleet->debuginfod = parser->value;
 		return report_options_check_servers(parser->value, err);
+	case OPTION_CLUSTER:
+		fleet->cluster = parser->value;
+		return clickhouse_is_name(parser->value) ||
+		       error_set(err, ERROR_USAGE, "a cluster has letters, digits and underscores");
 	case OPTION_KEEP_GROWTH:
 		return take_keep(parser->value, &fleet->keep_growth_days, err);
 	default:
@@ -159,6 +168,8 @@ static const char *find_unused(const struct fleet_options *fleet)
 
 	if (action != FLEET_SCHEMA && fleet->applies)
 		return "apply";
+	if (action != FLEET_SCHEMA && fleet->cluster != NULL)
+		return "cluster";
 	if (action != FLEET_SCHEMA && fleet->keep_days != 0)
 		return "keep";
 	if (action != FLEET_SCHEMA && fleet->keep_growth_days != 0)

@@ -34,6 +34,7 @@ struct fleet_options {
 	bool as_json;
 	int64_t keep_days, keep_growth_days; /* 0: for ever */
 	bool applies;
+	const char *cluster;	/* NULL: the tables are of one server */
 	const char *debuginfod; /* NULL: no server is asked */
 	char **files;		/* of symbolize: files and folders */
 	size_t file_count;

@@ -28,7 +28,7 @@ static bool make_tables(
 	const struct schema_age age = { options->keep_days, options->keep_growth_days };
 	struct schema_place place;
 
-	if (!schema_find_place(clickhouse, &place, err))
+	if (!schema_find_place(clickhouse, options->cluster, &place, err))
 		return false;
 	schema_make(&place, &schema);
 	/* Days are summed before their snapshots are removed. */

@@ -11,6 +11,7 @@
 
 #include "base/utf8.h"
 #include "base/xalloc.h"
+#include "fleet/clickhouse_text.h"
 #include "fleet/http.h"
 
 /*
@@ -23,11 +24,13 @@ enum {
 	ANSWER_BYTES = 64 << 20,
 	ANSWER_VALUES = 4 << 20, /* each takes many times the memory of its text */
 	SILENT_ANSWER_BYTES = 4096,
+	CLUSTER_ANSWER_BYTES = 4 << 20, /* a line for each server */
 };
 
 struct clickhouse {
 	struct fleet_http *http;
 	char *database;
+	bool is_writer;
 };
 
 static const struct fleet_scheme scheme = {
@@ -42,13 +45,6 @@ static const struct fleet_scheme scheme = {
 bool clickhouse_url_detect(const char *url)
 {
 	return fleet_scheme_detect(&scheme, url);
-}
-
-static bool is_database(const char *name)
-{
-	return name[0] != '\0' && strlen(name) <= 64 &&
-	       name[strspn(name,
-		       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")] == '\0';
 }
 
 bool clickhouse_open(
@@ -66,7 +62,7 @@ bool clickhouse_open(
 		return false;
 	const char *const path = fleet_http_path(to->http);
 	to->database = xstrdup(path[0] == '\0' ? "default" : path + 1);
-	if (!is_database(to->database))
+	if (!clickhouse_is_name(to->database))
 		return fleet_http_refuse_url(
 			&scheme, "a database has letters, digits and underscores", err);
 	CLEANUP(free_cleanup)
@@ -103,6 +99,11 @@ const char *clickhouse_database(const struct clickhouse *clickhouse)
 static struct buffer *answer_of(struct clickhouse *clickhouse)
 {
 	return fleet_http_answer(clickhouse->http);
+}
+
+void clickhouse_begin_writing(struct clickhouse *clickhouse)
+{
+	clickhouse->is_writer = true;
 }
 
 /* The number of "Code: 60, ..." or "Code: 60. ..."; 0 when it is not there. */
@@ -205,8 +206,11 @@ static bool perform(
 				  ? NULL
 				  : fleet_http_escape(clickhouse->http, request->statement);
 	CLEANUP(free_cleanup)
-	char *path = xasprintf("/?%s%s%s%s%s", request->has_database ? "database=" : "",
+	char *path = xasprintf("/?%s%s%s%s%s%s", request->has_database ? "database=" : "",
 		request->has_database ? clickhouse->database : "", request->parameters,
+		clickhouse->is_writer && request->has_database
+			? "&insert_distributed_sync=1&load_balancing=in_order"
+			: "",
 		statement == NULL ? "" : "&query=", statement == NULL ? "" : statement);
 	const char *const headers[] = { "Content-Type: text/plain; charset=UTF-8",
 		request->is_compressed ? "Content-Encoding: gzip" : NULL, NULL };
@@ -250,6 +254,42 @@ bool clickhouse_run(struct clickhouse *clickhouse, const char *statement, const 
 		err);
 }
 
+/* Lines of host, port, status and error: the status is 0. */
+static bool check_servers(struct clickhouse *clickhouse, struct error *err)
+{
+	const char *line = buffer_string(answer_of(clickhouse));
+
+	if (strstr(line, "DB::Exception") != NULL)
+		return fail_by_answer(clickhouse, 200, err);
+	for (size_t size; *line != '\0'; line += size + (line[size] == '\n')) {
+		char status[8] = "";
+		size = strcspn(line, "\n");
+		if (sscanf(line, "%*[^\t\n]\t%*[0-9]\t%7[^\t\n]\t", status) != 1 ||
+			strcmp(status, "0") != 0) {
+			CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
+			utf8_append_printable(&text, line, size > 200 ? 200 : size);
+			return error_set(err, ERROR_STATE,
+				"%s: a server of the cluster answered %s",
+				clickhouse_name(clickhouse), buffer_string(&text));
+		}
+	}
+	return true;
+}
+
+bool clickhouse_run_for_all(struct clickhouse *clickhouse, const char *statement, struct error *err)
+{
+	return perform(clickhouse,
+		       &(struct clickhouse_request){
+			       .parameters = "",
+			       .body = statement,
+			       .size = strlen(statement),
+			       .seconds = SELECT_SECONDS,
+			       .limit = CLUSTER_ANSWER_BYTES,
+		       },
+		       err) &&
+	       check_servers(clickhouse, err);
+}
+
 static bool compress_rows(const struct buffer *rows, struct buffer *out, struct error *err)
 {
 	enum { GZIP = 16 };
@@ -275,8 +315,7 @@ bool clickhouse_insert(struct clickhouse *clickhouse, const char *statement,
 {
 	CLEANUP(buffer_deinit) struct buffer body = BUFFER_OR_EXIT;
 	CLEANUP(free_cleanup)
-	char *parameters = xasprintf("%s%s%s", CLICKHOUSE_INSERT_PARAMETERS,
-		id == NULL ? "" : "&query_id=", id == NULL ? "" : id);
+	char *parameters = xasprintf("%s%s", id == NULL ? "" : "&query_id=", id == NULL ? "" : id);
 
 	return compress_rows(rows, &body, err) && perform_silent(clickhouse,
 							  &(struct clickhouse_request){

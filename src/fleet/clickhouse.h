@@ -47,8 +47,11 @@ const char *clickhouse_database(const struct clickhouse *clickhouse);
 MUST_CHECK bool clickhouse_version(
 	struct clickhouse *clickhouse, unsigned *version, struct error *err);
 
-/* Of a Distributed table: an insert is done when a replica of each shard has the rows. */
-#define CLICKHOUSE_INSERT_PARAMETERS "&insert_distributed_sync=1"
+/*
+ * For a user who may write: from now on inserts into Distributed tables are done when a replica of
+ * each shard has the rows, and questions are for the same replicas, which others may be behind.
+ */
+void clickhouse_begin_writing(struct clickhouse *clickhouse);
 
 /*
  * Runs a statement that answers nothing. `parameters` is "" or "&NAME=VALUE...", encoded; without
@@ -56,6 +59,12 @@ MUST_CHECK bool clickhouse_version(
  */
 MUST_CHECK bool clickhouse_run(struct clickhouse *clickhouse, const char *statement,
 	const char *parameters, bool has_database, struct error *err);
+
+/*
+ * The same for a statement with ON CLUSTER, of no database: done when each server says so.
+ */
+MUST_CHECK bool clickhouse_run_for_all(
+	struct clickhouse *clickhouse, const char *statement, struct error *err);
 
 /*
  * Inserts rows of the format TabSeparated: "INSERT INTO t (a, b) FORMAT TabSeparated". The server

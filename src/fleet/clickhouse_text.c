@@ -79,3 +79,10 @@ void clickhouse_append_real(struct buffer *out, double value)
 	else
 		buffer_printf(out, "%.17g", value);
 }
+
+bool clickhouse_is_name(const char *name)
+{
+	return name[0] != '\0' && strlen(name) <= 64 &&
+	       name[strspn(name,
+		       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")] == '\0';
+}

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,3 +23,6 @@ void clickhouse_append_numbers(struct buffer *out, const uint64_t *numbers, size
 
 /* With as many digits as the value has. */
 void clickhouse_append_real(struct buffer *out, double value);
+
+/* Whether it can be the name of a database or a cluster, as it is. */
+bool clickhouse_is_name(const char *name);

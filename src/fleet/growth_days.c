@@ -45,39 +45,51 @@ static void append_days(struct buffer *out, const struct day_range *range)
 	append_host(out, range);
 }
 
-/* Days of processes that are not in the sums: `day`, their version `v`, and their snapshots `n`. */
+/*
+ * Days of processes that are not in the sums: `day`, their version `v`, the number `n` of their
+ * snapshots, and that of all rows of these.
+ */
 static void append_unsummed(struct buffer *out, const struct day_range *range)
 {
 	buffer_append_string(out,
-		"(SELECT " PROCESS ", day, v, n FROM (SELECT " PROCESS ", " DAY " AS day, "
-		"max(version) AS v, toUInt32(uniqExact(snapshot)) AS n FROM profile");
+		"(SELECT " PROCESS ", day, v, n, all_rows FROM (SELECT " PROCESS ", day, max(v1) "
+		"AS v, toUInt32(count()) AS n, sum(rows1) AS all_rows FROM (SELECT " PROCESS
+		", " DAY " AS day, max(version) AS v1, max(stacks) AS rows1 FROM profile");
 	append_times(out, range);
 	buffer_append_string(out,
-		" GROUP BY " PROCESS ", day HAVING sum(stacks) > 0) ALL LEFT JOIN "
+		" GROUP BY " PROCESS ", snapshot) GROUP BY " PROCESS ", day HAVING all_rows > 0) "
+		"ALL LEFT JOIN "
 		"(SELECT " PROCESS ", day, max(snapshots) AS done FROM process_day");
 	append_days(out, range);
 	buffer_append_string(
 		out, " GROUP BY " PROCESS ", day) USING " PROCESS ", day WHERE n > done)");
 }
 
-/* Each stack of each snapshot once, however often its row is there. */
+/*
+ * Each stack of each snapshot once, however often its row is there; and no day of which rows are
+ * missing, which is so on a replica that has not got them yet.
+ */
 static void append_growth(struct buffer *out, const struct day_range *range)
 {
 	buffer_append_string(out,
 		"INSERT INTO growth_day (service, version, host, pid, started, day, stack, "
-		"snapshots, bytes, bytes_hours) SELECT service, v, host, pid, started, day, stack, "
-		"n, y, uy FROM (SELECT " PROCESS ", day, stack, sum(b) AS y, sum(b * u) AS uy FROM "
-		"(SELECT " PROCESS ", stack, " DAY " AS day, " HOUR " AS u, any(inuse_bytes) AS b "
-		"FROM sample");
+		"snapshots, bytes, bytes_hours) SELECT service, v, host, pid, started, day, "
+		"stack, n, y, uy FROM (SELECT " PROCESS ", day, all_rows, stacks1, ys, uys, v, n "
+		"FROM (SELECT " PROCESS ", day, sum(c) AS all_rows, groupArray(stack) AS stacks1, "
+		"groupArray(y1) AS ys, groupArray(uy1) AS uys FROM "
+		"(SELECT " PROCESS ", day, stack, count() AS c, sum(b) AS y1, sum(b * u) AS uy1 "
+		"FROM (SELECT " PROCESS ", stack, " DAY " AS day, " HOUR " AS u, "
+		"any(inuse_bytes) AS b FROM sample");
 	append_times(out, range);
 	buffer_append_string(out, " AND (" PROCESS ", snapshot) GLOBAL IN (SELECT " PROCESS
 				  ", snapshot FROM profile");
 	append_times(out, range);
 	buffer_append_string(out,
 		") GROUP BY " PROCESS ", snapshot, stack) GROUP BY " PROCESS ", day, stack) "
-		"ALL INNER JOIN ");
+		"GROUP BY " PROCESS ", day) ALL INNER JOIN ");
 	append_unsummed(out, range);
-	buffer_append_string(out, " USING " PROCESS ", day");
+	buffer_append_string(out, " USING " PROCESS ", day, all_rows) "
+				  "ARRAY JOIN stacks1 AS stack, ys AS y, uys AS uy");
 }
 
 static void append_processes(struct buffer *out, const struct day_range *range)
@@ -105,10 +117,8 @@ static bool sum(struct clickhouse *clickhouse, const struct day_range *range, st
 
 	append_growth(&growth, range);
 	append_processes(&processes, range);
-	return clickhouse_run(clickhouse, buffer_string(&growth), CLICKHOUSE_INSERT_PARAMETERS,
-		       true, err) &&
-	       clickhouse_run(clickhouse, buffer_string(&processes), CLICKHOUSE_INSERT_PARAMETERS,
-		       true, err);
+	return clickhouse_run(clickhouse, buffer_string(&growth), "", true, err) &&
+	       clickhouse_run(clickhouse, buffer_string(&processes), "", true, err);
 }
 
 static bool count_unsummed(struct clickhouse *clickhouse, const struct day_range *range,
@@ -164,6 +174,7 @@ bool growth_days_sum_all(struct clickhouse *clickhouse, int64_t now_ms, struct e
 	buffer_append_string(
 		&query, "SELECT host, intDiv(toUInt64(toUInt16(day)), 7) AS week FROM ");
 	append_unsummed(&query, &all);
+	clickhouse_begin_writing(clickhouse);
 	buffer_append_string(&query, " GROUP BY host, week ORDER BY host, week");
 	if (!clickhouse_select(clickhouse, buffer_string(&query), "su", &rows, err))
 		return false;

@@ -25,6 +25,7 @@ struct fleet_table {
 	const char *name, *columns, *engine, *version_column, *order;
 	const char *age; /* the column that says how old a row is; NULL: rows stay */
 	bool is_growth;
+	bool is_whole; /* on each server of a cluster */
 };
 
 static const struct fleet_table tables[] = {
@@ -55,6 +56,7 @@ static const struct fleet_table tables[] = {
 		.engine = "ReplacingMergeTree",
 		.version_column = "rank",
 		.order = "ORDER BY stack",
+		.is_whole = true,
 	},
 	{
 		.name = "profile",
@@ -100,6 +102,7 @@ static const struct fleet_table tables[] = {
 		.engine = "MergeTree",
 		.version_column = "",
 		.order = "ORDER BY version",
+		.is_whole = true,
 	},
 };
 
@@ -114,10 +117,29 @@ static void add_statement(
 	struct schema *schema, char *text, const char *parameters, bool has_database)
 {
 	*XAPPEND(schema->statements, schema->count, schema->capacity) =
-		(struct schema_statement){ text, parameters, has_database };
+		(struct schema_statement){ text, parameters, has_database, false };
 }
 
-bool schema_find_place(struct clickhouse *clickhouse, struct schema_place *place, struct error *err)
+/* One that each server of a cluster runs, and answers. */
+static void add_for_all(struct schema *schema, char *text)
+{
+	*XAPPEND(schema->statements, schema->count, schema->capacity) =
+		(struct schema_statement){ text, "", false, true };
+}
+
+static bool check_place(
+	struct clickhouse *clickhouse, const struct schema_place *place, struct error *err)
+{
+	if (!place->has_samples || place->is_distributed == (place->cluster != NULL))
+		return true;
+	error_set(err, ERROR_STATE, "%s has the tables of %s", clickhouse_name(clickhouse),
+		place->is_distributed ? "a cluster" : "one server");
+	return error_hint(err, place->is_distributed ? "name the cluster with --cluster"
+						     : "name another database for the cluster");
+}
+
+bool schema_find_place(struct clickhouse *clickhouse, const char *cluster,
+	struct schema_place *place, struct error *err)
 {
 	CLEANUP(clickhouse_rows_cleanup) json_t *rows = NULL;
 	const char *const database = clickhouse_database(clickhouse);
@@ -125,21 +147,29 @@ bool schema_find_place(struct clickhouse *clickhouse, struct schema_place *place
 	CLEANUP(free_cleanup)
 	char *query = xasprintf("SELECT has(groupArray(name), 'stack'), has(groupArray(name), "
 				"'stack_1'), (SELECT count() FROM system.columns WHERE database = "
-				"'%s' AND table = 'stack' AND name = 'rank') FROM system.tables "
-				"WHERE database = '%s'",
+				"'%s' AND table = 'stack' AND name = 'rank'), "
+				"has(groupArray(name), 'sample'), "
+				"has(groupArray(concat(name, engine)), 'sampleDistributed') "
+				"FROM system.tables WHERE database = '%s'",
 		database, database);
 
 	if (!clickhouse_version(clickhouse, &version, err) ||
-		!clickhouse_select_system(clickhouse, query, "uuu", &rows, err))
+		!clickhouse_select_system(clickhouse, query, "uuuuu", &rows, err))
 		return false;
-	*place = (struct schema_place){ schema_dialect_of(version), database, false, false };
+	*place = (struct schema_place){
+		.dialect = schema_dialect_of(version),
+		.database = database,
+		.cluster = cluster,
+	};
 	if (json_array_size(rows) == 1) {
 		const json_t *const row = json_array_get(rows, 0);
 		place->has_unranked_stack =
 			clickhouse_unsigned(row, 0) != 0 && clickhouse_unsigned(row, 2) == 0;
 		place->has_earlier_stack = clickhouse_unsigned(row, 1) != 0;
+		place->has_samples = clickhouse_unsigned(row, 3) != 0;
+		place->is_distributed = clickhouse_unsigned(row, 4) != 0;
 	}
-	return true;
+	return check_place(clickhouse, place, err);
 }
 
 static void make_table(const struct schema_place *place, const struct fleet_table *table,
@@ -150,6 +180,29 @@ static void make_table(const struct schema_place *place, const struct fleet_tabl
 			table->columns, table->engine, table->version_column, table->order),
 		place->dialect == SCHEMA_OLD ? "&allow_experimental_low_cardinality_type=1" : "",
 		true);
+}
+
+/* Replicas of a shard have one path, those of a table that is whole everywhere as well. */
+static void make_cluster_table(
+	const struct schema_place *place, const struct fleet_table *table, struct schema *schema)
+{
+	const char *const suffix = table->is_whole ? "" : "_local";
+
+	add_for_all(schema,
+		xasprintf("CREATE TABLE IF NOT EXISTS %s.%s%s ON CLUSTER %s (\n%s) "
+			  "ENGINE = Replicated%s('/clickhouse/tables/%s%s/%s', '%s'%s%s) %s",
+			place->database, table->name, suffix, place->cluster, table->columns,
+			table->engine, table->is_whole ? "" : "{shard}/", place->database,
+			table->name, table->is_whole ? "{shard}-{replica}" : "{replica}",
+			table->version_column[0] == '\0' ? "" : ", ", table->version_column,
+			table->order));
+	if (!table->is_whole)
+		add_for_all(schema,
+			xasprintf("CREATE TABLE IF NOT EXISTS %s.%s ON CLUSTER %s AS %s.%s%s "
+				  "ENGINE = Distributed(%s, %s, %s%s, cityHash64(service, host))",
+				place->database, table->name, place->cluster, place->database,
+				table->name, suffix, place->cluster, place->database, table->name,
+				suffix));
 }
 
 /*
@@ -175,12 +228,25 @@ static void take_over_stack(const struct schema_place *place, struct schema *sch
 	}
 }
 
+static void make_database(const struct schema_place *place, struct schema *schema)
+{
+	if (place->cluster != NULL)
+		add_for_all(schema, xasprintf("CREATE DATABASE IF NOT EXISTS %s ON CLUSTER %s",
+					    place->database, place->cluster));
+	else
+		add_statement(schema,
+			xasprintf("CREATE DATABASE IF NOT EXISTS %s", place->database), "", false);
+}
+
 void schema_make(const struct schema_place *place, struct schema *schema)
 {
-	add_statement(
-		schema, xasprintf("CREATE DATABASE IF NOT EXISTS %s", place->database), "", false);
-	for (size_t i = 0; i < TABLES; i++)
-		make_table(place, &tables[i], tables[i].name, schema);
+	make_database(place, schema);
+	for (size_t i = 0; i < TABLES; i++) {
+		if (place->cluster != NULL)
+			make_cluster_table(place, &tables[i], schema);
+		else
+			make_table(place, &tables[i], tables[i].name, schema);
+	}
 	take_over_stack(place, schema);
 	add_statement(schema,
 		xasprintf("INSERT INTO heapctl_schema SELECT toUInt32(%d), now() FROM system.one "
@@ -203,16 +269,33 @@ static bool is_day(const char *text)
 	return strlen(text) == 10 && strspn(text, "0123456789-") == 10;
 }
 
-static bool drop_partitions(struct clickhouse *clickhouse, const char *table, int64_t keep_days,
-	struct schema *schema, struct error *err)
+static void alter(const struct schema_place *place, const struct fleet_table *table,
+	const char *change, struct schema *schema)
+{
+	if (place->cluster != NULL)
+		add_for_all(schema, xasprintf("ALTER TABLE %s.%s_local ON CLUSTER %s %s",
+					    place->database, table->name, place->cluster, change));
+	else
+		add_statement(
+			schema, xasprintf("ALTER TABLE %s %s", table->name, change), "", true);
+}
+
+static bool drop_partitions(struct clickhouse *clickhouse, const struct schema_place *place,
+	const struct fleet_table *table, int64_t keep_days, struct schema *schema,
+	struct error *err)
 {
 	CLEANUP(clickhouse_rows_cleanup) json_t *rows = NULL;
 	CLEANUP(free_cleanup)
-	char *query = xasprintf(
-		"SELECT DISTINCT replaceAll(partition, '\\'', '') AS day FROM system.parts "
-		"WHERE active AND database = '%s' AND table = '%s' "
-		"AND day < toString(toMonday(toDate(now() - %" PRId64 "))) ORDER BY day",
-		clickhouse_database(clickhouse), table, keep_days * 86400);
+	char *parts = place->cluster == NULL
+			      ? xstrdup("system.parts")
+			      : xasprintf("cluster('%s', system, parts)", place->cluster);
+	CLEANUP(free_cleanup)
+	char *query =
+		xasprintf("SELECT DISTINCT replaceAll(partition, '\\'', '') AS day FROM %s "
+			  "WHERE active AND database = '%s' AND table = '%s%s' "
+			  "AND day < toString(toMonday(toDate(now() - %" PRId64 "))) ORDER BY day",
+			parts, place->database, table->name, place->cluster == NULL ? "" : "_local",
+			keep_days * 86400);
 	size_t index;
 	json_t *row;
 
@@ -224,9 +307,20 @@ static bool drop_partitions(struct clickhouse *clickhouse, const char *table, in
 		if (!is_day(day))
 			return error_set(err, ERROR_INPUT, "%s: the partition \"%.40s\" is no day",
 				clickhouse_name(clickhouse), day);
-		add_statement(schema, xasprintf("ALTER TABLE %s DROP PARTITION '%s'", table, day),
-			"", true);
+		CLEANUP(free_cleanup) char *change = xasprintf("DROP PARTITION '%s'", day);
+		alter(place, table, change, schema);
 	}
+	return true;
+}
+
+static bool keep_table(struct clickhouse *clickhouse, const struct schema_place *place,
+	const struct fleet_table *table, int64_t days, struct schema *schema, struct error *err)
+{
+	if (place->dialect == SCHEMA_OLD)
+		return drop_partitions(clickhouse, place, table, days, schema, err);
+	CLEANUP(free_cleanup)
+	char *change = xasprintf("MODIFY TTL %s + INTERVAL %" PRId64 " DAY", table->age, days);
+	alter(place, table, change, schema);
 	return true;
 }
 
@@ -238,14 +332,7 @@ bool schema_keep(struct clickhouse *clickhouse, const struct schema_place *place
 		const int64_t days = table->age == NULL ? 0
 				     : table->is_growth ? age->growth_days
 							: age->snapshot_days;
-		if (days == 0)
-			continue;
-		if (place->dialect == SCHEMA_NEW)
-			add_statement(schema,
-				xasprintf("ALTER TABLE %s MODIFY TTL %s + INTERVAL %" PRId64 " DAY",
-					table->name, table->age, days),
-				"", true);
-		else if (!drop_partitions(clickhouse, table->name, days, schema, err))
+		if (days != 0 && !keep_table(clickhouse, place, table, days, schema, err))
 			return false;
 	}
 	return true;
@@ -314,6 +401,24 @@ bool schema_check(struct clickhouse *clickhouse, int64_t *made_s, struct error *
 	return true;
 }
 
+/* Servers of a cluster run a statement with the settings of their own. */
+static bool run(
+	struct clickhouse *clickhouse, const struct schema_statement *statement, struct error *err)
+{
+	if (!statement->is_for_all)
+		return clickhouse_run(clickhouse, statement->text, statement->parameters,
+			statement->has_database, err);
+	if (clickhouse_run_for_all(clickhouse, statement->text, err))
+		return true;
+	if (strstr(err->message, "LowCardinality") != NULL)
+		error_hint(err, "set allow_experimental_low_cardinality_type to 1 in the profile "
+				"default of each server");
+	else if (strstr(err->message, "user default") != NULL)
+		error_hint(err, "servers of this version ask each other as the user default "
+				"without a password: let that user in from their addresses");
+	return false;
+}
+
 bool schema_apply(struct clickhouse *clickhouse, const struct schema *schema, struct error *err)
 {
 	struct error unread = { 0 };
@@ -323,11 +428,8 @@ bool schema_apply(struct clickhouse *clickhouse, const struct schema *schema, st
 	/* Where there is no table yet, this fails. */
 	if (read_version(clickhouse, &version, &ignored, &unread) && version > FLEET_SCHEMA_VERSION)
 		return refuse_later(clickhouse, version, err);
-	for (size_t i = 0; i < schema->count; i++) {
-		const struct schema_statement *const statement = &schema->statements[i];
-		if (!clickhouse_run(clickhouse, statement->text, statement->parameters,
-			    statement->has_database, err))
+	for (size_t i = 0; i < schema->count; i++)
+		if (!run(clickhouse, &schema->statements[i], err))
 			return false;
-	}
 	return true;
 }

@@ -17,6 +17,10 @@
  * A key is (service, host, pid, started, snapshot). Rows of equal keys are equal and are merged by
  * the server, so what is sent twice is there once in the end.
  *
+ * On a cluster each shard has some of the hosts, in replicated tables NAME_local, over which the
+ * tables above are Distributed. `stack` and `heapctl_schema` are whole on each server, so that it
+ * can join them itself.
+ *
  * ClickHouse 18.16 and 24 differ in what is said here and in nothing else: LowCardinality is behind
  * a setting in the old one, and it has no TTL, so that old partitions are dropped instead.
  */
@@ -41,6 +45,7 @@ struct schema_statement {
 	char *text;
 	const char *parameters;
 	bool has_database; /* it is for the URL's database, which may have to be made first */
+	bool is_for_all;   /* servers of the cluster, each of which answers */
 };
 
 struct schema {
@@ -52,13 +57,18 @@ struct schema {
 struct schema_place {
 	enum schema_dialect dialect;
 	const char *database;
-	bool has_unranked_stack; /* of version 1 */
-	bool has_earlier_stack;	 /* renamed, and not copied yet */
+	const char *cluster;		  /* NULL: one server */
+	bool has_samples, is_distributed; /* the table `sample` */
+	bool has_unranked_stack;	  /* of version 1 */
+	bool has_earlier_stack;		  /* renamed, and not copied yet */
 };
 
-/* Reads what is there: the database may not be. */
-MUST_CHECK bool schema_find_place(
-	struct clickhouse *clickhouse, struct schema_place *place, struct error *err);
+/*
+ * Reads what is there: the database may not be. `cluster` NULL: for one server. ERROR_STATE when
+ * the tables of a cluster are there and none was named, or the other way round.
+ */
+MUST_CHECK bool schema_find_place(struct clickhouse *clickhouse, const char *cluster,
+	struct schema_place *place, struct error *err);
 
 /* What makes all tables that are not there yet, and takes over those of earlier versions. */
 void schema_make(const struct schema_place *place, struct schema *schema);

@@ -54,6 +54,7 @@ struct sender *sender_new(struct clickhouse *clickhouse, const struct sender_opt
 	struct sender *const sender = xcalloc(1, sizeof *sender);
 
 	sender->clickhouse = clickhouse;
+	clickhouse_begin_writing(clickhouse);
 	sender->options = *options;
 	buffer_init(&sender->stacks, &memory_or_exit);
 	u64_table_init(&sender->is_known, hash_seed());

@@ -55,6 +55,7 @@ NOT_RUN = {
                      "heapctl fleet outliers --store clickhouse://heap@db/heap --service api",
                      "heapctl fleet symbolize --store clickhouse://heap@db/heap --password-file db.password /srv/builds",
                      "heapctl fleet symbolize --store clickhouse://heap@db/heap /srv/builds",
+                     "heapctl fleet schema --store clickhouse://heap@db/heap --password-file db.password --cluster fleet --apply",
                      "heapctl fleet flame --store clickhouse://heap@db/heap --service api -o api.html",
                      "heapctl fleet schema --store clickhouse://heap@db/heap --password-file db.password",
                      "heapctl fleet schema --store clickhouse://heap@db/heap --password-file db.password --apply --keep 90days",
@@ -66,7 +67,7 @@ NOT_RUN = {
                      "heapctl serve --history /var/lib/heapctl/history --send pyroscopes://tenant@profiles.example.com --password-file pyroscope.token",
                      "heapctl send /var/lib/heaps --follow --to clickhouse://heap@db/heap --password-file db.password",
                      "heapctl send /var/lib/heapctl/history --to clickhouses://heap@db/heap --password-file db.password"),
-                    "needs a ClickHouse: test_fleet.py, test_fleet_serve.py, test_fleet_push.py"),
+                    "needs a ClickHouse: test_fleet.py, test_fleet_cluster.py, test_fleet_serve.py, test_fleet_push.py"),
     "heapctl runs redis-server --save 1763716881123 -o run.heap": "a run's id is the moment of its start: test_cli_control.py",
 }
 

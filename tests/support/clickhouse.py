@@ -24,34 +24,41 @@ CONFIG = """<yandex>
   <format_schema_path>{folder}/schemas/</format_schema_path>
   <mark_cache_size>16777216</mark_cache_size><users_config>{folder}/users.xml</users_config>
   <default_profile>default</default_profile><default_database>default</default_database><timezone>UTC</timezone>
+  {more}
 </yandex>"""
 HTTPS = """<https_port>{https}</https_port><openSSL><server><certificateFile>{certificate}</certificateFile>
   <privateKeyFile>{key}</privateKeyFile><verificationMode>none</verificationMode><loadDefaultCAFile>false</loadDefaultCAFile>
   <cacheSessions>true</cacheSessions><disableProtocols>sslv2,sslv3</disableProtocols></server></openSSL>"""
 USERS = """<yandex>
-  <profiles><default><max_memory_usage>500000000</max_memory_usage><max_threads>2</max_threads></default>
+  <profiles><default><max_memory_usage>500000000</max_memory_usage><max_threads>2</max_threads>{profile}</default>
     <viewer><readonly>1</readonly></viewer></profiles>
   <users>
     <heap><password>{password}</password><networks><ip>127.0.0.1</ip></networks><profile>default</profile><quota>default</quota></heap>
     <viewer><password>{viewer}</password><networks><ip>127.0.0.1</ip></networks><profile>viewer</profile><quota>default</quota></viewer>
-    <default><password>{password}</password><networks><ip>127.0.0.1</ip></networks><profile>default</profile><quota>default</quota></default>
+    <default><password>{default}</password><networks><ip>127.0.0.1</ip></networks><profile>default</profile><quota>default</quota></default>
   </users><quotas><default/></quotas></yandex>"""
 
 
 class ClickHouse:
-    """`name` is that of the database which url and rows are of. It has TLS at the port `https`, with a certificate for localhost."""
+    """`name` is that of the database which url and rows are of. It has TLS at the port `https`, with a certificate for localhost.
+    configure() may be called again before start()."""
 
     def __init__(self, folder):
         self.server, self.folder, self.name = need("clickhouse-server"), pathlib.Path(folder), "heap"
+        self.folder.mkdir(exist_ok=True)
         self.port, self.tcp, self.https = free_port(), free_port(), free_port()
         self.certificate, key = self.folder / "cert.pem", self.folder / "key.pem"
         subprocess.run([need("openssl"), "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
                         "subjectAltName=DNS:localhost", "-keyout", key, "-out", self.certificate], check=True, capture_output=True)
-        https = HTTPS.format(https=self.https, certificate=self.certificate, key=key)
-        (self.folder / "config.xml").write_text(CONFIG.format(folder=self.folder, port=self.port, tcp=self.tcp, https=https))
-        (self.folder / "users.xml").write_text(USERS.format(password=PASSWORD, viewer=VIEWER_PASSWORD))
+        self.encryption = HTTPS.format(https=self.https, certificate=self.certificate, key=key)
+        self.configure()
         self.password_file, self.viewer_file = self.write("password", PASSWORD), self.write("viewer", VIEWER_PASSWORD)
         self.process = None
+
+    def configure(self, more="", profile="", default=PASSWORD):
+        (self.folder / "users.xml").write_text(USERS.format(password=PASSWORD, viewer=VIEWER_PASSWORD, profile=profile, default=default))
+        (self.folder / "config.xml").write_text(
+            CONFIG.format(folder=self.folder, port=self.port, tcp=self.tcp, https=self.encryption, more=more))
 
     def write(self, name, password):
         path = self.folder / name

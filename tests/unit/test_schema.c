@@ -12,7 +12,7 @@ static void has_tables_that_are_made_once(void **state)
 	CLEANUP(schema_deinit) struct schema schema = { 0 };
 	size_t tables = 0;
 
-	schema_make(&(struct schema_place){ SCHEMA_NEW, "heap", false, false }, &schema);
+	schema_make(&(struct schema_place){ .dialect = SCHEMA_NEW, .database = "heap" }, &schema);
 	for (size_t i = 0; i < schema.count; i++)
 		tables +=
 			strncmp(schema.statements[i].text, "CREATE TABLE IF NOT EXISTS ", 27) == 0;
@@ -31,8 +31,8 @@ static void old_servers_get_a_setting_for_low_cardinality(void **state)
 
 	assert_int_equal(schema_dialect_of(18), SCHEMA_OLD);
 	assert_int_equal(schema_dialect_of(24), SCHEMA_NEW);
-	schema_make(&(struct schema_place){ SCHEMA_OLD, "heap", false, false }, &old);
-	schema_make(&(struct schema_place){ SCHEMA_NEW, "heap", false, false }, &later);
+	schema_make(&(struct schema_place){ .dialect = SCHEMA_OLD, .database = "heap" }, &old);
+	schema_make(&(struct schema_place){ .dialect = SCHEMA_NEW, .database = "heap" }, &later);
 	schema_print(&later, &text);
 	assert_null(strstr(buffer_string(&text), "SET "));
 	buffer_clear(&text);
@@ -47,7 +47,7 @@ static void later_servers_remove_old_rows_by_themselves(void **state)
 {
 	(void)state;
 	CLEANUP(schema_deinit) struct schema schema = { 0 };
-	const struct schema_place place = { SCHEMA_NEW, "heap", false, false };
+	const struct schema_place place = { .dialect = SCHEMA_NEW, .database = "heap" };
 	struct error err = { 0 };
 
 	assert_true(schema_keep(NULL, &place, &(struct schema_age){ 90, 0 }, &schema, &err));
@@ -75,19 +75,53 @@ static void stacks_of_version_1_are_taken_over_whatever_step_was_last(void **sta
 	CLEANUP(schema_deinit) struct schema whole = { 0 };
 	CLEANUP(schema_deinit) struct schema rest = { 0 };
 
-	schema_make(&(struct schema_place){ SCHEMA_OLD, "heap", true, false }, &whole);
+	schema_make(
+		&(struct schema_place){
+			.dialect = SCHEMA_OLD, .database = "heap", .has_unranked_stack = true },
+		&whole);
 	assert_int_equal(count_of(&whole, "RENAME TABLE stack TO stack_1"), 1);
 	assert_int_equal(count_of(&whole, "FROM stack_1"), 1);
-	schema_make(&(struct schema_place){ SCHEMA_OLD, "heap", false, true }, &rest);
+	schema_make(
+		&(struct schema_place){
+			.dialect = SCHEMA_OLD, .database = "heap", .has_earlier_stack = true },
+		&rest);
 	assert_int_equal(count_of(&rest, "RENAME"), 0);
 	assert_int_equal(count_of(&rest, "FROM stack_1"), 1);
 	assert_int_equal(count_of(&rest, "DROP TABLE stack_1"), 1);
+}
+
+static void tables_of_a_cluster_are_replicated_and_distributed(void **state)
+{
+	(void)state;
+	CLEANUP(schema_deinit) struct schema schema = { 0 };
+	const struct schema_place place = {
+		.dialect = SCHEMA_NEW, .database = "heap", .cluster = "fleet"
+	};
+	struct error err = { 0 };
+
+	schema_make(&place, &schema);
+	assert_int_equal(count_of(&schema, " ON CLUSTER fleet"), 11);
+	assert_int_equal(count_of(&schema, "ENGINE = Distributed(fleet, heap, "), 4);
+	assert_int_equal(count_of(&schema, "CREATE TABLE IF NOT EXISTS heap.sample_local ON"), 1);
+	assert_int_equal(
+		count_of(&schema, "ENGINE = ReplicatedReplacingMergeTree("
+				  "'/clickhouse/tables/{shard}/heap/sample', '{replica}')"),
+		1);
+	assert_int_equal(count_of(&schema, "ENGINE = ReplicatedReplacingMergeTree("
+					   "'/clickhouse/tables/heap/stack', '{shard}-{replica}', "
+					   "rank)"),
+		1);
+	assert_true(schema_keep(NULL, &place, &(struct schema_age){ 90, 0 }, &schema, &err));
+	assert_int_equal(count_of(&schema, "ALTER TABLE heap.sample_local ON CLUSTER fleet MODIFY "
+					   "TTL ts + INTERVAL 90 DAY"),
+		1);
 }
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(has_tables_that_are_made_once),
 	cmocka_unit_test(old_servers_get_a_setting_for_low_cardinality),
 	cmocka_unit_test(later_servers_remove_old_rows_by_themselves),
+	cmocka_unit_test(tables_of_a_cluster_are_replicated_and_distributed),
 	cmocka_unit_test(stacks_of_version_1_are_taken_over_whatever_step_was_last),
 };
 
