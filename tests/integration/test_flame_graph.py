@@ -16,6 +16,8 @@ import processes
 DRAW_STACKS = str(processes.BUILD / "tests/integration/draw_stacks")
 TAB = "\t"
 MIB = 1 << 20
+# Pixels from one row of boxes to the next.
+ROW = 24
 
 SMALL = f"""\
 {6 * MIB} {2 * MIB} {MIB} 9 main@a.c:1@server\tserve@a.c:2@server\tparse@b.c:3@server\tmalloc@m.c:4@liballoc.so
@@ -67,7 +69,7 @@ class FlameGraph(unittest.TestCase):
 
     def show(self, path, fragment=""):
         self.browser.open(path, fragment)
-        self.browser.wait_for("Number(document.querySelector('canvas')?.dataset.boxes)")
+        self.browser.wait_for("Number(document.querySelector('canvas')?.dataset.boxes) && document.querySelector('.fg-functions').dataset.rows")
 
     def text(self, selector):
         return self.browser.evaluate(TEXT.format(selector))
@@ -139,7 +141,7 @@ class FlameGraph(unittest.TestCase):
 
     def test_a_click_zooms_and_the_address_brings_it_back(self):
         self.show(self.small)
-        self.browser.click("canvas", x=60, y=3 * 22 + 10)
+        self.browser.click("canvas", x=60, y=3 * ROW + 10)
         self.wait_for_text(".fg-crumbs [aria-current]", "parse")
         fragment = self.browser.evaluate("location.hash")[1:]
         self.assertIn("zoom=", fragment)
@@ -149,7 +151,7 @@ class FlameGraph(unittest.TestCase):
 
     def test_details_tell_place_share_and_interval(self):
         self.show(self.small)
-        self.browser.click("canvas", x=60, y=3 * 22 + 10)
+        self.browser.click("canvas", x=60, y=3 * ROW + 10)
         self.wait_for_text(".fg-details h2", "parse")
         details = self.text(".fg-details")
         for part in ("b.c:3", "in server", "60.0%", "of parent66.7%", "4.3 MiB \u2013 8.3 MiB", "samples9"):
@@ -219,7 +221,7 @@ class FlameGraph(unittest.TestCase):
         self.assertIn("cache::Table<int, std::string>::grow(unsigned long), 3.0 MiB", texts)
         data = pathlib.Path(saved["PNG"]).read_bytes()
         self.assertEqual(data[:8], b"\x89PNG\r\n\x1a\n")
-        self.assertEqual(int.from_bytes(data[20:24], "big"), 5 * 22 + 1)
+        self.assertEqual(int.from_bytes(data[20:24], "big"), 5 * ROW + 1)
         self.assertEqual(self.browser.evaluate("document.querySelector('canvas').style.height"), before)
 
     def test_filters_select_stacks_and_frames(self):
@@ -296,7 +298,7 @@ class FlameGraph(unittest.TestCase):
         stacks = f"{4 * MIB} 0 0 1 main\tkeep\n{4 * MIB} 0 0 1 main\tscratch\n"
         self.show(self.write("age.html", draw(stacks, "flame", "allocated")), "colour=age")
         self.assertIn("still in use", self.text(".fg-legend"))
-        pixel = "[...document.querySelector('canvas').getContext('2d').getImageData({}, 2 * 22 + 3, 1, 1).data].join()"
+        pixel = "[...document.querySelector('canvas').getContext('2d').getImageData({}, 2 * 24 + 3, 1, 1).data].join()"
         kept, freed = (self.browser.evaluate(pixel.format(x)) for x in (200, 600))
         self.assertNotEqual(kept, freed)
         # Without what was allocated nothing says what was freed.
@@ -342,7 +344,7 @@ class FlameGraph(unittest.TestCase):
         self.show(self.small, "theme=dark")
         self.browser.evaluate("dispatchEvent(new Event('beforeprint'))")
         self.assertEqual(self.browser.evaluate("document.querySelector('.fg').dataset.theme"), "light")
-        self.assertEqual(self.browser.evaluate("parseInt(document.querySelector('canvas').style.height)"), 5 * 22 + 1)
+        self.assertEqual(self.browser.evaluate("parseInt(document.querySelector('canvas').style.height)"), 5 * ROW + 1)
         self.browser.evaluate("dispatchEvent(new Event('afterprint'))")
         self.assertEqual(self.browser.evaluate("document.querySelector('.fg').dataset.theme"), "dark")
 
@@ -364,7 +366,7 @@ class FlameGraph(unittest.TestCase):
     def test_colours_follow_modules_functions_and_theme(self):
         pixel = """(() => {
             const canvas = document.querySelector('canvas');
-            return [...canvas.getContext('2d').getImageData(200, 4 * 22 + 3, 1, 1).data].join();
+            return [...canvas.getContext('2d').getImageData(200, 4 * 24 + 3, 1, 1).data].join();
         })()"""
         seen = set()
         for fragment in ("colour=module", "colour=function", "colour=module&theme=dark"):

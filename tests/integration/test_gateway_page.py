@@ -94,7 +94,7 @@ class Shown(GatewayCase):
         # A click on a box zooms into it, and the address says so.
         whole = page.text(".fg-crumbs")
         width, height = page.evaluate("(({ width, height }) => [width, height])(document.querySelector('.flame canvas').getBoundingClientRect())")
-        page.click(".flame canvas", x=width / 4, y=min(height - 5, 8 * 22 + 11))
+        page.click(".flame canvas", x=width / 4, y=min(height - 5, 8 * 24 + 11))
         page.wait_for("location.hash.includes('view=')")
         zoomed = page.text(".fg-crumbs")
         self.assertNotEqual(zoomed, whole)

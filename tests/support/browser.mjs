@@ -14,8 +14,11 @@ const { program, flags, deadline_ms: timeout } = JSON.parse(process.argv[3]);
 const browser = await chromium.launch({ executablePath: program, args: flags, timeout });
 const tabs = new Map();
 
-async function create({ in: number, ...options }) {
+/* `init` is a script that runs in each document before its own. */
+async function create({ in: number, init, ...options }) {
   const context = await browser.newContext(options);
+  if (init)
+    await context.addInitScript(init);
   const page = await context.newPage();
   const tab = { context, page, complaints: [], requests: [] };
   page.setDefaultTimeout(timeout);

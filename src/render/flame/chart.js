@@ -4,10 +4,11 @@
  * are laid out, and only visible rows are drawn, so that the work grows with the screen and not
  * with the profile. A sandwich has a second tree, of callers, on the other side of the root.
  */
-const ROW = 22;
+const ROW = 24; /* what a finger can point at */
 const NARROWEST = 0.6; /* pixels; below, a box is part of the grey of its neighbours */
 const TEXT_FROM = 28;  /* pixels a box needs to carry text */
 const ZOOM_MS = 220;
+const STRIPES = 7;     /* pixels from one to the next */
 const FONT_FAMILY = 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", "Liberation Sans", sans-serif';
 const FONT = `12px ${FONT_FAMILY}`;
 
@@ -229,20 +230,27 @@ class Chart {
   }
 
   hatch(left, y, width) {
-    const { context } = this;
-    context.save();
-    context.beginPath();
-    context.rect(left, y, width, ROW - 1);
-    context.clip();
-    context.strokeStyle = this.picture.colours.isDark ? 'rgba(0,0,0,.22)' : 'rgba(255,255,255,.5)';
+    this.context.fillStyle = this.stripes();
+    this.context.fillRect(left, y, width, ROW - 1);
+  }
+
+  /* Drawn once for each theme: a picture may have thousands of striped boxes. */
+  stripes() {
+    const { isDark } = this.picture.colours;
+    if (this.stripesDark === isDark)
+      return this.stripesPattern;
+    const size = STRIPES * 4, tile = el('canvas', { width: size, height: size }), context = tile.getContext('2d');
+    context.strokeStyle = isDark ? 'rgba(0,0,0,.22)' : 'rgba(255,255,255,.5)';
     context.lineWidth = 2;
     context.beginPath();
-    for (let x = left - ROW - left % 7; x < left + width; x += 7) {
-      context.moveTo(x, y + ROW);
-      context.lineTo(x + ROW, y);
+    for (let x = -size; x < 2 * size; x += STRIPES) {
+      context.moveTo(x, size);
+      context.lineTo(x + size, 0);
     }
     context.stroke();
-    context.restore();
+    this.stripesDark = isDark;
+    this.stripesPattern = this.context.createPattern(tile, 'repeat');
+    return this.stripesPattern;
   }
 
   /* The longest of the box's texts that has room; the last one is cut. */

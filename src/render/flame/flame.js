@@ -233,9 +233,15 @@ class FlameGraph {
   showTable() {
     const shown = { model: this.model, measure: this.tree.measure, matches: this.matches };
     const key = [this.state.counter, this.state.query].join();
-    if (key !== this.tableKey)
-      this.table.show(shown);
+    if (key === this.tableKey)
+      return;
     this.tableKey = key;
+    /* The picture comes first, and a task of its own keeps the page answering. */
+    clearTimeout(this.tableTimer);
+    this.tableTimer = setTimeout(() => {
+      this.table.show(shown);
+      this.table.mark(this.markedNode);
+    });
   }
 
   updateTree() {
@@ -342,7 +348,8 @@ class FlameGraph {
     const { model, state, zoom, tree, colours } = this;
     const box = this.selected ?? (zoom.node >= 0 ? zoom : null);
     this.details.show(box, model, tree.measure, box && colours.fill(box, state.colour));
-    this.table.mark(box ? box.node : -1);
+    this.markedNode = box ? box.node : -1;
+    this.table.mark(this.markedNode);
     this.toolbar.show(state, this.node >= 0);
     this.chart.show({
       tree, callers: this.callers, zoom, colours, names: model.names, matches: this.matches, colour: state.colour,
@@ -421,6 +428,7 @@ class FlameGraph {
     this.selected = null;
     this.showSelection();
     this.details.show(alone, this.model, this.tree.measure, this.colours.fill(alone, this.state.colour));
+    this.markedNode = node;
     this.table.mark(node);
   }
 

@@ -33,10 +33,16 @@ class Minimap {
     if (!isNeeded)
       return;
     if (this.drawnRows !== chart.rows || this.drawnPicture !== chart.picture)
-      this.drawRows();
+      this.requestRows();
     const part = chart.height / chart.contentHeight;
     this.view.style.top = `${100 * chart.element.scrollTop / chart.contentHeight}%`;
     this.view.style.height = `${100 * part}%`;
+  }
+
+  /* Not in the frame that draws the picture, which is waited for. */
+  requestRows() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.drawRows(), 50);
   }
 
   drawRows() {

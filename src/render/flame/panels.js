@@ -166,6 +166,7 @@ class FunctionTable {
     for (const head of this.heads)
       head.setAttribute('aria-sort', head.dataset.key !== this.key ? 'none'
         : this.key === 'name' ? 'ascending' : 'descending');
+    this.element.dataset.rows = nodes.length;
     this.body.replaceChildren(...nodes.slice(0, TABLE_ROWS).map((node, i) =>
       this.makeRow(node, i, value(flat, node), value(cumulative, node))));
     this.caption.textContent = nodes.length > TABLE_ROWS
