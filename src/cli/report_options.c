@@ -57,6 +57,7 @@ enum {
 	OPTION_DEBUGINFOD_TIMEOUT,
 	OPTION_PID,
 	OPTION_FRAME_LIMIT,
+	OPTION_FIRST,
 };
 
 #define TEXT(member) OPTION_TEXT(struct report_options, member)
@@ -207,6 +208,10 @@ const struct verb_option report_option_table[] = {
 		.help = "maximum number of boxes of a flame graph, the smallest are drawn "
 			"together; 0 for "
 			"all [50000 in --flame]" },
+	{ OPTION_FIRST, "first", 0, "N", .min = 0, .max = INT32_MAX,
+		.help = "for --rows: how many rows to leave out in front" },
+	{ 0, "row-pattern", 0, "REGEX", .help = "for --rows: only rows whose name or file matches",
+		TEXT(render.row_pattern) },
 	/* For the gateway: "callees" or "callers" and names, one a line. */
 	{ 0, "frame-root", 0, "NAMES", .help = "as many boxes more below this one",
 		.is_hidden = true, TEXT(render.frame_root) },
@@ -380,6 +385,9 @@ static bool apply_number(struct parse *parse, int id, struct error *err)
 		break;
 	case OPTION_TOP:
 		render->line_limit = count;
+		break;
+	case OPTION_FIRST:
+		render->first_row = count;
 		break;
 	case OPTION_FRAME_LIMIT:
 		render->frame_limit = count;

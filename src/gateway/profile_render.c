@@ -157,6 +157,7 @@ static const char standalone_page[] =
 	ROW("flame-data", "--flame-data", "application/json", "flame.json", NULL), \
 	ROW("collapsed", "--collapsed", "text/plain; charset=utf-8", "collapsed.txt", NULL), \
 	ROW("pprof", "--pprof", "application/vnd.google.protobuf+gzip", "pb.gz", NULL), \
+	ROW("rows", "--rows", "application/json", "rows.json", NULL), \
 	ROW("json", "--json", "application/json", "json", NULL)
 /* clang-format on */
 #define FORMAT_ROW(...)     \
@@ -194,9 +195,24 @@ void profile_render_read(struct profile_render *render, const struct request *re
 	render->show = request_text(request, "show");
 	render->hide = request_text(request, "hide");
 	render->show_from = request_text(request, "show_from");
+	render->thread = request_text(request, "thread");
+	render->bytes = request_text(request, "bytes");
+	render->first = request_number(request, "first", 0);
+	render->limit = request_number(request, "limit", 0);
+	render->sort = request_text(request, "sort");
+	render->rows = request_text(request, "rows");
 	render->frame_limit = request_number(request, "frames", 0);
 	render->frame_root = request_text(request, "root");
 	render->is_churn = request_number(request, "churn", 0) != 0;
+}
+
+static void add_number(struct command_line *line, const char *option, int64_t number)
+{
+	char text[24];
+
+	snprintf(text, sizeof text, "%" PRId64, number);
+	if (number > 0)
+		command_line_add(line, option, text);
 }
 
 void profile_render_add_options(const struct profile_render *render, struct command_line *line)
@@ -215,10 +231,15 @@ void profile_render_add_options(const struct profile_render *render, struct comm
 	command_line_add_given(line, "--hide", render->hide);
 	command_line_add_given(line, "--show-from", render->show_from);
 	command_line_add_given(line, "--frame-root", render->frame_root);
-	if (render->frame_limit > 0) {
-		char limit[24];
-		snprintf(limit, sizeof limit, "%" PRId64, render->frame_limit);
-		command_line_add(line, "--frame-limit", limit);
+	command_line_add_given(line, "--thread", render->thread);
+	command_line_add_given(line, "--sort", render->sort);
+	command_line_add_given(line, "--row-pattern", render->rows);
+	add_number(line, "--frame-limit", render->frame_limit);
+	add_number(line, "--first", render->first);
+	add_number(line, "--top", render->limit);
+	if (render->bytes != NULL) {
+		CLEANUP(free_cleanup) char *tag = xasprintf("bytes=%s", render->bytes);
+		command_line_add(line, "--tag", tag);
 	}
 	if (render->is_churn)
 		command_line_add(line, "--churn", NULL);
@@ -357,17 +378,20 @@ bool profile_render_run(struct gateway *gateway, struct backend *backend,
 char *profile_render_key(const char *owner, const struct profile_render *render)
 {
 	const char *const texts[] = { render->focus, render->ignore, render->show, render->hide,
-		render->show_from, render->frame_root };
+		render->show_from, render->frame_root, render->thread, render->bytes, render->sort,
+		render->rows };
 	struct buffer key;
 
 	buffer_init(&key, &memory_or_exit);
-	buffer_printf(&key, "%s/%" PRId64 "/%" PRId64 "/%s/%s/%s/%d%d%d%d%d%d%d/%" PRId64, owner,
-		render->id, render->base_id, render->format->name,
+	buffer_printf(&key,
+		"%s/%" PRId64 "/%" PRId64 "/%s/%s/%s/%d%d%d%d%d%d%d/%" PRId64 "/%" PRId64
+		"/%" PRId64,
+		owner, render->id, render->base_id, render->format->name,
 		render->counter == NULL ? "" : render->counter,
 		render->granularity == NULL ? "" : render->granularity, render->is_churn,
 		render->is_inverted, render->by_cumulative, render->has_file_addresses,
 		render->strips_names, render->strips_labels, render->drops_negative,
-		render->frame_limit);
+		render->frame_limit, render->first, render->limit);
 	/* With their sizes, so that nothing in one can be another. */
 	for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
 		buffer_printf(&key, "/%zu:%s", texts[i] == NULL ? (size_t)0 : strlen(texts[i]),

@@ -57,9 +57,12 @@ struct profile_render {
 	const char *granularity;    /* NULL: functions */
 	const char *focus, *ignore; /* patterns; NULL for none */
 	const char *show, *hide, *show_from;
-	int64_t frame_limit;	/* of flame-data; 0 for all */
-	const char *frame_root; /* as render_options has it */
-	bool is_churn;		/* temporary allocations only */
+	const char *thread, *bytes; /* of the samples: a number or name, LOW:HIGH */
+	int64_t first, limit;	    /* of rows */
+	const char *sort, *rows;    /* of rows: by what; the pattern of names */
+	int64_t frame_limit;	    /* of flame-data; 0 for all */
+	const char *frame_root;	    /* as render_options has it */
+	bool is_churn;		    /* temporary allocations only */
 	bool is_inverted;
 	bool by_cumulative;
 	bool has_file_addresses, strips_names, strips_labels; /* of pprof */

@@ -3,6 +3,7 @@
 
 #include "analysis/view.h"
 #include "client/kernel_view.h"
+#include "render/renderers.h"
 #include "store/store.h"
 #include "gateway/profile_render.h"
 
@@ -138,30 +139,42 @@ static const struct parameter metrics_parameters[] = {
 };
 
 /* How any profile is drawn. */
-#define DRAWING                                                                               \
-	{ "format", PARAMETER_CHOICE, .choices = profile_format_names,                        \
-		.help = "json when left out" },                                               \
-		{ "counter", PARAMETER_CHOICE, .choices = profile_counter_names,              \
-			.help = "inuse_space when left out" },                                \
-		{ "granularity", PARAMETER_CHOICE, .choices = view_granularity_names,         \
-			.help = "functions when left out" },                                  \
-		{ "churn", PARAMETER_CHOICE, .choices = yes_or_no,                            \
-			.help = "1: only temporary allocations, where they are counted" },    \
-		{ "focus", PARAMETER_TEXT,                                                    \
-			.help = "only stacks that match this regular expression" },           \
-		{ "ignore", PARAMETER_TEXT,                                                   \
-			.help = "no stacks that match this regular expression" },             \
-		{ "show", PARAMETER_TEXT, .help = "only frames that match" },                 \
-		{ "hide", PARAMETER_TEXT, .help = "no frames that match" },                   \
-		{ "show_from", PARAMETER_TEXT,                                                \
-			.help = "only stacks with a match, without its callers" },            \
-		{ "frames", PARAMETER_NUMBER, .min = 0, .max = INT32_MAX,                     \
-			.help = "flame-data: maximum number of frames; what is smaller is "   \
-				"together" },                                                 \
-	{                                                                                     \
-		"root", PARAMETER_TEXT,                                                       \
-			.help = "flame-data: as many frames more below this one: callees or " \
-				"callers, and the names from the root, one a line"            \
+#define DRAWING                                                                                    \
+	{ "format", PARAMETER_CHOICE, .choices = profile_format_names,                             \
+		.help = "json when left out" },                                                    \
+		{ "counter", PARAMETER_CHOICE, .choices = profile_counter_names,                   \
+			.help = "inuse_space when left out" },                                     \
+		{ "granularity", PARAMETER_CHOICE, .choices = view_granularity_names,              \
+			.help = "functions when left out" },                                       \
+		{ "churn", PARAMETER_CHOICE, .choices = yes_or_no,                                 \
+			.help = "1: only temporary allocations, where they are counted" },         \
+		{ "focus", PARAMETER_TEXT,                                                         \
+			.help = "only stacks that match this regular expression" },                \
+		{ "ignore", PARAMETER_TEXT,                                                        \
+			.help = "no stacks that match this regular expression" },                  \
+		{ "show", PARAMETER_TEXT, .help = "only frames that match" },                      \
+		{ "hide", PARAMETER_TEXT, .help = "no frames that match" },                        \
+		{ "show_from", PARAMETER_TEXT,                                                     \
+			.help = "only stacks with a match, without its callers" },                 \
+		{ "thread", PARAMETER_TEXT,                                                        \
+			.help = "only what this thread allocated, by number or name, where the "   \
+				"profile has threads" },                                           \
+		{ "bytes", PARAMETER_TEXT,                                                         \
+			.help = "only objects of this size, LOW:HIGH, either may be left out" },   \
+		{ "sort", PARAMETER_CHOICE, .choices = render_sort_names,                          \
+			.help = "rows and text: flat when left out" },                             \
+		{ "first", PARAMETER_NUMBER, .min = 0, .max = INT32_MAX,                           \
+			.help = "rows: how many to leave out in front" },                          \
+		{ "limit", PARAMETER_NUMBER, .min = 0, .max = INT32_MAX,                           \
+			.help = "rows and text: how many; all when left out" },                    \
+		{ "rows", PARAMETER_TEXT, .help = "rows: only those whose name or file matches" }, \
+		{ "frames", PARAMETER_NUMBER, .min = 0, .max = INT32_MAX,                          \
+			.help = "flame-data: maximum number of frames; what is smaller is "        \
+				"together" },                                                      \
+	{                                                                                          \
+		"root", PARAMETER_TEXT,                                                            \
+			.help = "flame-data: as many frames more below this one: callees or "      \
+				"callers, and the names from the root, one a line"                 \
 	}
 
 static const struct parameter profile_parameters[] = {

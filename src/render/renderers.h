@@ -30,14 +30,17 @@ extern const char *const render_sort_names[];
 
 struct render_options {
 	enum render_sort sort;
-	size_t line_limit;  /* rows of the text report; 0 for all */
-	bool show_bytes;    /* bytes rather than MB */
-	bool confidence;    /* standard errors beside the figures */
-	bool explain;	    /* say beside the figures what they mean */
-	bool heapcheck;	    /* set off nodes that allocate themselves: jeprof's leak check */
-	bool is_inverted;   /* trees and flame graphs from the leaves */
-	const char *thread; /* for the total line: "t3"; NULL for all threads */
-	size_t frame_limit; /* frames of a flame graph: the largest; 0 for all */
+	size_t line_limit; /* rows of the text report; 0 for all */
+	bool show_bytes;   /* bytes rather than MB */
+	bool confidence;   /* standard errors beside the figures */
+	bool explain;	   /* say beside the figures what they mean */
+	bool heapcheck;	   /* set off nodes that allocate themselves: jeprof's leak check */
+	bool is_inverted;  /* trees and flame graphs from the leaves */
+	size_t first_row;  /* of --rows; line_limit is how many */
+	const char
+		*row_pattern; /* of --rows: only those whose name or file matches; NULL for all */
+	const char *thread;   /* for the total line: "t3"; NULL for all threads */
+	size_t frame_limit;   /* frames of a flame graph: the largest; 0 for all */
 	/*
 	 * Where as many frames more are kept: "callees" or "callers" and the names from the root,
 	 * one a line; NULL for nowhere.
@@ -81,6 +84,7 @@ enum render_medium {
 	ROW("flame", flame, "html", RENDER_MARKUP, false, "flame graph, one HTML file", "more output"), \
 	ROW("flame-data", flame_data, "json", RENDER_MARKUP, false, "what a flame graph is drawn from, for programs that draw it themselves", NULL), \
 	ROW("json", json, "json", RENDER_MARKUP, false, "all figures with their errors, as JSON", NULL), \
+	ROW("rows", rows, "json", RENDER_MARKUP, false, "functions and their figures in order, as JSON: --top of them from --first on", NULL), \
 	ROW("tree", tree, "txt", RENDER_PLAIN, false, "call tree as text", NULL), \
 	ROW("png", png, "png", RENDER_BINARY, false, "call graph as PNG", NULL)
 /* clang-format on */

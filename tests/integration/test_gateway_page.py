@@ -15,7 +15,7 @@ import unittest
 import xml.etree.ElementTree
 
 import browser
-from gateway import GatewayCase
+from gateway import FakeAgent, GatewayCase, fake_status
 from processes import AGENT, HEAPCTL, SANITIZED, agent_thread, need, own_name, stop, wait_until
 
 # A gateway sees every process of the machine, and other tests start Redis servers, too.
@@ -149,6 +149,61 @@ class Shown(GatewayCase):
         other.wait_for("document.querySelector('.graph svg .node')")
         for each in (page, other):
             self.assertEqual(each.serious_complaints(), [])
+
+    def test_the_table_asks_for_what_it_shows(self):
+        blocks = [(0x500000 + i * 16 + 1, (i + 1) * 8192) for i in range(2000)]
+        total = sum(size for _, size in blocks)
+        profile = f"heap_v2/4096\n  t*: 2000: {total} [0: 0]\n" + "".join(
+            f"@ 0x{address:x} 0x1001\n  t*: 1: {size} [0: 0]\n" for address, size in blocks) + "\nMAPPED_LIBRARIES:\n"
+        self.start_gateway(self.serve_profile(profile))
+        page = self.open_page(f"/{os.getpid()}/profile?id=now&shape=text")
+        page.wait_for_text("2,001 rows", ".table-box")
+        page.wait_for_text("0x507cf0", ".rows")
+        # A few rows of two thousand are there, and a hundred were loaded.
+        self.assertLess(page.evaluate("document.querySelectorAll('.rows tbody tr').length"), 60)
+        self.assertEqual([url for url in page.requests() if "format=rows" in url and "first=0" not in url], [])
+        page.evaluate("document.querySelector('.row-scroller').scrollTop = 1e9")
+        page.wait_for_text("0x500000", ".rows")
+        self.assertIn("first=2000", [url for url in page.requests() if "format=rows" in url][-1])
+        page.click(".rows thead button", "Function")
+        page.wait_for("document.querySelector('.rows tbody tr:nth-child(2) td')?.innerText.startsWith('0x1000')")
+        page.focus(".table-box input[type=search]")
+        page.type("0X507CF0")
+        page.wait_for_text("0 rows", ".table-box")
+        page.evaluate("document.querySelector('.table-box input[type=search]').select()")
+        page.type("507(cf|ce)0$")
+        page.wait_for_text("2 rows", ".table-box")
+        # The address has it, and the row leads to the flame graph.
+        other = self.open_page(page.evaluate("location.hash").lstrip("#"))
+        other.wait_for_text("2 rows", ".table-box")
+        other.click(".rows td.name button", "0x507cf0")
+        other.wait_for_text("1 function", ".fg-matched")
+        for each in (page, other):
+            self.assertEqual(each.serious_complaints(), [])
+
+    def test_figures_of_one_thread_or_size(self):
+        profile = ("heap_v2/4096\n  t*: 30: 120000 [0: 0]\n  t1: 10: 20000 [0: 0]\n  t2: 20: 100000 [0: 0]\n@ 0x1000 0x2000\n  t*: 10: 20000 [0: 0]\n"
+                   "  t1: 10: 20000 [0: 0]\n@ 0x1000 0x3000\n  t*: 20: 100000 [0: 0]\n  t2: 20: 100000 [0: 0]\n\nMAPPED_LIBRARIES:\n")
+        self.start_gateway(self.serve_profile(profile))
+        page = self.open_page(f"/{os.getpid()}/profile?id=now&shape=text")
+        page.wait_for_text("3 rows", ".table-box")
+        page.wait_for_text("0x2fff", ".rows")
+        page.click_on("Filter")
+        page.focus(".filters input[title^='only what this thread']")
+        page.type("1")
+        page.press("Enter")
+        page.wait_for_text("2 rows", ".table-box")
+        self.assertNotIn("0x2fff", page.text(".rows"))
+        other = self.open_page(f"/{os.getpid()}/profile?id=now&shape=text&bytes=4000:")
+        other.wait_for_text("2 rows", ".table-box")
+        self.assertNotIn("0x1fff", other.text(".rows"))
+
+    def serve_profile(self, text):
+        """A target that has this profile in use."""
+        agent = FakeAgent(self.agents, lambda _, target: (200, text.encode()) if target.startswith("/v1/profile") else (200, fake_status())
+                          if target == "/v1/status" else (200, {"runs": []}) if target == "/v1/runs" else (404, {"error": {"message": "not here"}}))
+        self.addCleanup(agent.close)
+        return os.getpid()
 
     def test_sampling_is_switched_and_settings_are_read(self):
         self.start_gateway(self.process.pid)

@@ -2,8 +2,8 @@
 /*
  * A profile or a difference as flame graph, call graph or table, with its controls. `source` has:
  *
- *	values		what is chosen; `shape`, `counter`, `granularity`, `focus`, `ignore` and `view`
- *			(the flame graph's own state) are of this file, others are the source's
+ *	values		what is chosen; those of PICTURE_KEYS are of this file (`view` is the flame
+ *			graph's own state), others are the source's
  *	isDifference()
  *	path(format, options)	the address of that format
  *	fileName(extension)
@@ -14,7 +14,7 @@ import { download, getJson, getText } from '/assets/api.js';
 import { actionButton, copyLink, fill, filters, patternInput, problemBox, saveMenu, segments, select } from '/assets/controls.js';
 import { el } from '/assets/dom.js';
 import { GraphView } from '/assets/graph.js';
-import { makeTable } from '/assets/table.js';
+import { RowTable } from '/assets/table.js';
 
 const SHAPES = [['flame', 'Flame graph'], ['graph', 'Call graph'], ['text', 'Table']];
 const COUNTERS = [['inuse_space', 'bytes in use'], ['inuse_objects', 'objects in use'], ['alloc_space', 'bytes allocated'],
@@ -28,7 +28,12 @@ const FRAMES = 10000;
 
 const SHOWN = [['png', 'What is shown (PNG)'], ['svg', 'What is shown (SVG)'], ['speedscope', 'What is shown (speedscope)']];
 
-export const PICTURE_KEYS = ['shape', 'counter', 'granularity', 'focus', 'ignore', 'view'];
+const FILTERS = [['focus', 'only', 'only stacks with a function or file that matches'], ['ignore', 'without', 'no stacks with a function or file that matches'],
+  ['hide', 'hide', 'no frames that match'], ['show', 'show', 'only frames that match'], ['show_from', 'show from', 'only stacks with a match, without its callers'],
+  ['thread', 'thread', 'only what this thread allocated, by number or name, where the profile has threads'],
+  ['bytes', 'object size', 'only objects of this size: 64kb:1mb, 4096: or :4096']];
+
+export const PICTURE_KEYS = ['shape', 'counter', 'granularity', ...FILTERS.map(([key]) => key), 'sort', 'rows', 'view'];
 
 let flameScript = null;
 
@@ -63,7 +68,9 @@ export class PictureView {
   clear() {
     this.request?.abort();
     this.flame?.close();
+    this.rows?.close();
     this.flame = null;
+    this.rows = null;
     this.place.replaceChildren();
   }
 
@@ -103,16 +110,14 @@ export class PictureView {
       this.shape === 'flame' ? null : el('div.row',
         select('of', COUNTERS, values.counter || 'inuse_space', counter => this.set({ counter })),
         select('by', GRANULARITIES, values.granularity || 'functions', granularity => this.set({ granularity })),
-        filters(Boolean(values.focus || values.ignore),
-          pattern('focus', 'only', 'only stacks with a function or file that matches'),
-          pattern('ignore', 'without', 'no stacks with a function or file that matches'))));
+        filters(FILTERS.some(([key]) => values[key]), FILTERS.map(([key, label, title]) => pattern(key, label, title)))));
     this.controls.querySelectorAll('select, button, input').forEach((element, i) => { element.dataset.place = i; });
   }
 
-  path(format) {
-    const { counter, granularity, focus, ignore } = this.source.values;
+  path(format, options = {}) {
+    const { counter, granularity } = this.source.values;
     const hasOwn = format.startsWith('flame') || format === 'raw';
-    return this.source.path(format, hasOwn ? {} : { counter, granularity, focus, ignore });
+    return this.source.path(format, hasOwn ? {} : { counter, granularity, ...Object.fromEntries(FILTERS.map(([key]) => [key, this.source.values[key]])), ...options });
   }
 
   async draw() {
@@ -159,6 +164,18 @@ export class PictureView {
   }
 
   async draw_text(signal) {
-    this.place.replaceChildren(makeTable(await getJson(this.path('json'), { signal })));
+    const { values } = this.source;
+    this.rows = new RowTable(options => getJson(this.path('rows', options), { signal }), values, this.source.isDifference(), {
+      changed: chosen => {
+        Object.assign(values, chosen);
+        history.replaceState(null, '', this.source.link());
+      },
+      /* The function by its whole name. */
+      pick: ({ name }) => this.set({ shape: 'flame', view: new URLSearchParams({ search: `^${name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}$` }).toString() }),
+    });
+    await this.rows.start();
+    if (!signal.aborted)
+      this.place.replaceChildren(this.rows.element);
+    this.rows.draw();
   }
 }
