@@ -19,7 +19,7 @@ UBSAN_OPTIONS ?= print_stacktrace=1:halt_on_error=1
 TSAN_OPTIONS  ?= halt_on_error=1:suppressions=$(CURDIR)/tests/support/tsan.supp
 export ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
 
-.PHONY: all configured demo test check check-asan check-tsan check-clang check-arm64 check-musl fuzz bench soak lint format golden install dist deb check-deb rpm clean
+.PHONY: all configured demo test check check-asan check-tsan check-clang check-arm64 check-musl fuzz bench soak lint format golden install dist deb check-deb rpm tarball sbom release clean
 
 all: configured
 	@ninja -C $(BUILD) --quiet
@@ -97,6 +97,20 @@ deb:
 
 check-deb: deb
 	@scripts/check-deb $(BUILD)/deb
+
+# The command as one static file, and the agent: build/tarball.
+tarball:
+	@scripts/setup package
+	@scripts/build-tarball $(BUILD)/tarball
+
+# What the products of this build are linked with, as SPDX: build/heapctl.spdx.json.
+sbom: all
+	@scripts/sbom $(BUILD) >$(BUILD)/heapctl.spdx.json
+
+# All that a release publishes, in build/release.
+release: all
+	@scripts/setup package
+	@scripts/release $(BUILD)
 
 # RPM packages of the last commit, in build/rpm, which rpmlint checks.
 rpm:
