@@ -85,7 +85,7 @@ struct route {
 };
 
 enum {
-	REQUEST_PARAMETERS_MAX = 16,
+	REQUEST_PARAMETERS_MAX = 32,
 	REPLY_HEADERS_MAX = 8,
 };
 
