@@ -108,6 +108,14 @@ class Sending(FleetCase):
                          [["1"]])
         self.assertIn("3 were there", self.send(*paths, "--host", "a")[0])
 
+    def test_files_of_an_unknown_start_arrive_wherever_the_server_divides_them(self):
+        """The server reads 1 MiB at a time. Its reader of times took a 0 at the end of that for the begin of a date."""
+        sites = {("main", f"site{at}"): 3 for at in range(350)}
+        for host in range(4):
+            paths = [self.write(f"api.{pid}.0.i0.heap", sites) for pid in range(100, 163)]
+            self.send(*paths, "--service", "api" + "x" * (7 * host), "--host", f"h{host}")
+        self.assertEqual(self.counts()[0], str(4 * 63 * 350))
+
     def test_a_lost_acknowledgement_counts_once(self):
         path = self.write("api.100.0.i0.heap", {("main", "serve"): 10, ("main", "log"): 3})
         for table in ("stack", "sample", "profile"):

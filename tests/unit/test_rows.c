@@ -167,7 +167,8 @@ static void lines_have_what_ends_lines_and_columns_escaped(void **state)
 		identity_set_labels(&snapshot.identity, "service=it's,version=1\\2,zone=b", &err));
 	identity_set_found(&snapshot.identity, "host", "a\nb");
 	fleet_append_profile(&out, &snapshot, &rows);
-	assert_contains(buffer_string(&out), "it\\'s\t1\\\\2\ta\\\\x0ab\t7\t5\t61\t61234\t1\t");
+	assert_contains(buffer_string(&out),
+		"it\\'s\t1\\\\2\ta\\\\x0ab\t7\t0000000005\t0000000061\t61234\t1\t");
 	assert_contains(buffer_string(&out), "\ta\\tb\t['zone']\t['b']\n");
 	buffer_clear(&out);
 	clickhouse_append_quoted(&out, "a'\n\t\\\xff\xc3\xbc");
