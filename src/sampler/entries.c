@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -80,14 +81,14 @@ static inline __attribute__((always_inline)) void *counted(void *block, size_t s
  * realloc: the old block is forgotten before the call, because another thread may have its address
  * before this one comes back, and is put back when the call failed. `call` is the call.
  */
-#define REALLOCATE(block, size, frees_when_empty, call)                             \
+#define REALLOCATE(block, size, frees_on_failure, call)                             \
 	struct live_block was = { 0 };                                              \
 	const bool was_sampled =                                                    \
 		live_set_has(&sampler_live, block) && sampler_suspend(block, &was); \
 	begin();                                                                    \
 	void *const moved = (call);                                                 \
 	if (__builtin_expect(was_sampled, false)) {                                 \
-		if (moved != NULL || ((size) == 0 && (frees_when_empty)))           \
+		if (moved != NULL || (frees_on_failure))                            \
 			sampler_finish(block, &was);                                \
 		else                                                                \
 			sampler_resume(block, &was);                                \
@@ -116,6 +117,13 @@ static inline __attribute__((always_inline)) void *counted(void *block, size_t s
 		return counted(original_##name(size, more, last), size); \
 	}
 /* It did not overflow if there is a block. */
+#define COUNTS_AND(name, type)                                                    \
+	static void *(*original_##name)(size_t, size_t, type);                    \
+	static void *replace_##name(size_t count, size_t size, type more)         \
+	{                                                                         \
+		begin();                                                          \
+		return counted(original_##name(count, size, more), count * size); \
+	}
 #define COUNTS(name)                                                        \
 	static void *(*original_##name)(size_t, size_t);                    \
 	static void *replace_##name(size_t count, size_t size)              \
@@ -140,26 +148,41 @@ static inline __attribute__((always_inline)) void *counted(void *block, size_t s
 			(void)counted(*block, size);                           \
 		return problem;                                                \
 	}
-#define RESIZES(name)                                                        \
+#define RESIZES(name)                                                             \
+	static void *(*original_##name)(void *, size_t);                          \
+	static void *replace_##name(void *block, size_t size)                     \
+	{                                                                         \
+		REALLOCATE(block, size, size == 0, original_##name(block, size)); \
+	}
+#define RESIZES_OR_FREES(name)                                               \
 	static void *(*original_##name)(void *, size_t);                     \
 	static void *replace_##name(void *block, size_t size)                \
 	{                                                                    \
 		REALLOCATE(block, size, true, original_##name(block, size)); \
 	}
-#define RESIZES_COUNT(name)                                                          \
-	static void *(*original_##name)(void *, size_t, size_t);                     \
-	static void *replace_##name(void *block, size_t count, size_t size)          \
-	{                                                                            \
-		size_t bytes = 0;                                                    \
-		if (__builtin_mul_overflow(count, size, &bytes))                     \
-			return original_##name(block, count, size);                  \
-		REALLOCATE(block, bytes, true, original_##name(block, count, size)); \
+#define RESIZES_COUNT(name)                                                                \
+	static void *(*original_##name)(void *, size_t, size_t);                           \
+	static void *replace_##name(void *block, size_t count, size_t size)                \
+	{                                                                                  \
+		size_t bytes = 0;                                                          \
+		if (__builtin_mul_overflow(count, size, &bytes))                           \
+			return original_##name(block, count, size);                        \
+		REALLOCATE(block, bytes, bytes == 0, original_##name(block, count, size)); \
 	}
 #define RESIZES_AND(name, type)                                                     \
 	static void *(*original_##name)(void *, size_t, type);                      \
 	static void *replace_##name(void *block, size_t size, type more)            \
 	{                                                                           \
 		REALLOCATE(block, size, false, original_##name(block, size, more)); \
+	}
+#define RESIZES_COUNT_AND(name, type)                                                       \
+	static void *(*original_##name)(void *, size_t, size_t, type);                      \
+	static void *replace_##name(void *block, size_t count, size_t size, type more)      \
+	{                                                                                   \
+		size_t bytes = 0;                                                           \
+		if (__builtin_mul_overflow(count, size, &bytes))                            \
+			return original_##name(block, count, size, more);                   \
+		REALLOCATE(block, bytes, false, original_##name(block, count, size, more)); \
 	}
 /* All that release have the block first; the registers that follow are passed on. */
 #define RELEASES(name)                                                             \
@@ -185,9 +208,10 @@ static void *replace_reallocarray(void *block, size_t count, size_t size)
 
 	if (__builtin_mul_overflow(count, size, &bytes))
 		return original_reallocarray(block, count, size);
-	REALLOCATE(block, bytes, true, original_realloc(block, bytes));
+	REALLOCATE(block, bytes, bytes == 0, original_realloc(block, bytes));
 }
 
+RESIZES_OR_FREES(reallocf)
 ALIGNS(aligned_alloc)
 ALIGNS(memalign)
 ALIGNS_INTO(posix_memalign)
@@ -195,6 +219,7 @@ SIZES(valloc)
 SIZES(pvalloc)
 RELEASES(free)
 RELEASES(cfree)
+RELEASES(vfree)
 RELEASES(free_sized)
 RELEASES(free_aligned_sized)
 /* C++: new and delete, their forms for arrays, alignment, nothrow and sizes. */
@@ -221,6 +246,22 @@ RELEASES(delete_array_aligned_nothrow)
 /* jemalloc's own. */
 SIZES_AND(mallocx, int)
 RESIZES_AND(rallocx, int)
+
+/* In place: what the block has afterwards counts as allocated now, as by realloc. */
+static size_t (*original_xallocx)(void *, size_t, size_t, int);
+static size_t replace_xallocx(void *block, size_t size, size_t extra, int flags)
+{
+	struct live_block was = { 0 };
+	const bool was_sampled = live_set_has(&sampler_live, block) && sampler_suspend(block, &was);
+
+	begin();
+	const size_t usable = original_xallocx(block, size, extra, flags);
+	if (__builtin_expect(was_sampled, false))
+		sampler_finish(block, &was);
+	(void)counted(block, usable < size ? usable : size);
+	return usable;
+}
+
 RELEASES(dallocx)
 RELEASES(sdallocx)
 /* mimalloc's own. */
@@ -233,10 +274,21 @@ SIZES(mi_new_nothrow)
 COUNTS(mi_calloc)
 COUNTS(mi_mallocn)
 COUNTS(mi_new_n)
+SIZES(mi_valloc)
+SIZES(mi_pvalloc)
 RESIZES(mi_realloc)
+RESIZES_OR_FREES(mi_reallocf)
+RESIZES(mi_rezalloc)
+RESIZES_COUNT(mi_recalloc)
+RESIZES(mi_new_realloc)
+RESIZES_COUNT(mi_new_reallocn)
 RESIZES_COUNT(mi_reallocarray)
 RESIZES_COUNT(mi_reallocn)
 RESIZES_AND(mi_realloc_aligned, size_t)
+RESIZES_AND(mi_rezalloc_aligned, size_t)
+RESIZES_COUNT_AND(mi_recalloc_aligned, size_t)
+COUNTS_AND(mi_calloc_aligned, size_t)
+SIZES_AND(mi_new_aligned_nothrow, size_t)
 SIZES_AND(mi_malloc_aligned, size_t)
 SIZES_AND(mi_zalloc_aligned, size_t)
 SIZES_AND(mi_new_aligned, size_t)
@@ -250,6 +302,7 @@ RELEASES(mi_free_aligned)
 RELEASES(mi_cfree)
 /* tcmalloc's own. */
 SIZES(tc_malloc)
+SIZES(tc_malloc_skip_new_handler)
 COUNTS(tc_calloc)
 RESIZES(tc_realloc)
 ALIGNS(tc_memalign)
@@ -261,8 +314,24 @@ RELEASES(tc_free_sized)
 RELEASES(tc_cfree)
 SIZES(tc_new)
 SIZES(tc_newarray)
+SIZES_AND(tc_new_nothrow, const void *)
+SIZES_AND(tc_newarray_nothrow, const void *)
+SIZES_AND(tc_new_aligned, size_t)
+SIZES_AND(tc_newarray_aligned, size_t)
+SIZES_AND_TWO(tc_new_aligned_nothrow, size_t, const void *)
+SIZES_AND_TWO(tc_newarray_aligned_nothrow, size_t, const void *)
 RELEASES(tc_delete)
 RELEASES(tc_deletearray)
+RELEASES(tc_delete_sized)
+RELEASES(tc_deletearray_sized)
+RELEASES(tc_delete_nothrow)
+RELEASES(tc_deletearray_nothrow)
+RELEASES(tc_delete_aligned)
+RELEASES(tc_deletearray_aligned)
+RELEASES(tc_delete_sized_aligned)
+RELEASES(tc_deletearray_sized_aligned)
+RELEASES(tc_delete_aligned_nothrow)
+RELEASES(tc_deletearray_aligned_nothrow)
 
 static size_t whole_pages(size_t size)
 {
@@ -413,9 +482,11 @@ void *entries_definition(const char *name)
 	return definition(&lookup, is_complete);
 }
 
-static bool is_cxx(const struct entry *entry)
+/* Names that other libraries define, too: C++'s, over malloc, and what a libbsd has. */
+static bool is_of_owner_alone(const struct entry *entry)
 {
-	return entry->name[0] == '_' && entry->name[1] == 'Z';
+	return strncmp(entry->name, "_Z", 2) == 0 || strcmp(entry->name, "reallocf") == 0 ||
+	       strcmp(entry->name, "vfree") == 0;
 }
 
 bool entries_find(struct error *err)
@@ -433,7 +504,7 @@ bool entries_find(struct error *err)
 	for (size_t i = 0; i < entry_count; i++) {
 		void *const found = definition(&lookups[i], is_complete);
 		const void *const base = loaded_module_base(found);
-		if (base != NULL && (!is_cxx(&entries[i]) || base == owner))
+		if (base != NULL && (!is_of_owner_alone(&entries[i]) || base == owner))
 			*entries[i].original = found;
 	}
 	return true;

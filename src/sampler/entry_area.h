@@ -26,7 +26,7 @@ enum {
 	ENTRY_JUMP_BYTES = 5,
 	ENTRY_SLOT_BYTES = 64,
 	ENTRY_SLOT_MOVED = 16, /* where the overwritten instructions are, in a slot */
-	ENTRY_PATCHES_MAX = 96,
+	ENTRY_PATCHES_MAX = 128,
 	ENTRY_NOTE_BYTES = 512,
 };
 

@@ -19,8 +19,10 @@
 	ROW("pvalloc", pvalloc, false) \
 	ROW("realloc", realloc, true) \
 	ROW("reallocarray", reallocarray, true) \
+	ROW("reallocf", reallocf, true) \
 	ROW("free", free, true) \
 	ROW("cfree", cfree, true) \
+	ROW("vfree", vfree, true) \
 	ROW("free_sized", free_sized, true) \
 	ROW("free_aligned_sized", free_aligned_sized, true) \
 	ROW("_Znwm", new, false) \
@@ -45,6 +47,7 @@
 	ROW("_ZdaPvSt11align_val_tRKSt9nothrow_t", delete_array_aligned_nothrow, true) \
 	ROW("mallocx", mallocx, false) \
 	ROW("rallocx", rallocx, true) \
+	ROW("xallocx", xallocx, true) \
 	ROW("dallocx", dallocx, true) \
 	ROW("sdallocx", sdallocx, true) \
 	ROW("mi_malloc", mi_malloc, false) \
@@ -56,13 +59,24 @@
 	ROW("mi_calloc", mi_calloc, false) \
 	ROW("mi_mallocn", mi_mallocn, false) \
 	ROW("mi_new_n", mi_new_n, false) \
+	ROW("mi_valloc", mi_valloc, false) \
+	ROW("mi_pvalloc", mi_pvalloc, false) \
 	ROW("mi_realloc", mi_realloc, true) \
+	ROW("mi_reallocf", mi_reallocf, true) \
+	ROW("mi_rezalloc", mi_rezalloc, true) \
+	ROW("mi_recalloc", mi_recalloc, true) \
+	ROW("mi_new_realloc", mi_new_realloc, true) \
+	ROW("mi_new_reallocn", mi_new_reallocn, true) \
 	ROW("mi_reallocarray", mi_reallocarray, true) \
 	ROW("mi_reallocn", mi_reallocn, true) \
 	ROW("mi_realloc_aligned", mi_realloc_aligned, true) \
+	ROW("mi_rezalloc_aligned", mi_rezalloc_aligned, true) \
+	ROW("mi_recalloc_aligned", mi_recalloc_aligned, true) \
 	ROW("mi_malloc_aligned", mi_malloc_aligned, false) \
 	ROW("mi_zalloc_aligned", mi_zalloc_aligned, false) \
+	ROW("mi_calloc_aligned", mi_calloc_aligned, false) \
 	ROW("mi_new_aligned", mi_new_aligned, false) \
+	ROW("mi_new_aligned_nothrow", mi_new_aligned_nothrow, false) \
 	ROW("mi_posix_memalign", mi_posix_memalign, false) \
 	ROW("mi_aligned_alloc", mi_aligned_alloc, false) \
 	ROW("mi_memalign", mi_memalign, false) \
@@ -72,6 +86,7 @@
 	ROW("mi_free_aligned", mi_free_aligned, true) \
 	ROW("mi_cfree", mi_cfree, true) \
 	ROW("tc_malloc", tc_malloc, false) \
+	ROW("tc_malloc_skip_new_handler", tc_malloc_skip_new_handler, false) \
 	ROW("tc_calloc", tc_calloc, false) \
 	ROW("tc_realloc", tc_realloc, true) \
 	ROW("tc_memalign", tc_memalign, false) \
@@ -83,8 +98,24 @@
 	ROW("tc_cfree", tc_cfree, true) \
 	ROW("tc_new", tc_new, false) \
 	ROW("tc_newarray", tc_newarray, false) \
+	ROW("tc_new_nothrow", tc_new_nothrow, false) \
+	ROW("tc_newarray_nothrow", tc_newarray_nothrow, false) \
+	ROW("tc_new_aligned", tc_new_aligned, false) \
+	ROW("tc_newarray_aligned", tc_newarray_aligned, false) \
+	ROW("tc_new_aligned_nothrow", tc_new_aligned_nothrow, false) \
+	ROW("tc_newarray_aligned_nothrow", tc_newarray_aligned_nothrow, false) \
 	ROW("tc_delete", tc_delete, true) \
-	ROW("tc_deletearray", tc_deletearray, true)
+	ROW("tc_deletearray", tc_deletearray, true) \
+	ROW("tc_delete_sized", tc_delete_sized, true) \
+	ROW("tc_deletearray_sized", tc_deletearray_sized, true) \
+	ROW("tc_delete_nothrow", tc_delete_nothrow, true) \
+	ROW("tc_deletearray_nothrow", tc_deletearray_nothrow, true) \
+	ROW("tc_delete_aligned", tc_delete_aligned, true) \
+	ROW("tc_deletearray_aligned", tc_deletearray_aligned, true) \
+	ROW("tc_delete_sized_aligned", tc_delete_sized_aligned, true) \
+	ROW("tc_deletearray_sized_aligned", tc_deletearray_sized_aligned, true) \
+	ROW("tc_delete_aligned_nothrow", tc_delete_aligned_nothrow, true) \
+	ROW("tc_deletearray_aligned_nothrow", tc_deletearray_aligned_nothrow, true)
 
 /* Of the C library: memory without an allocator. Only in the modules' tables, and by request. */
 #define MAPPED_ENTRY_LIST(ROW) \

@@ -28,7 +28,7 @@ enum {
 enum { RELOC_SLOT = -1, RELOC_DATA = -2, RELOC_WORD = -3 };
 #endif
 
-enum { ENTRIES_MAX = 128, REPLACED_MAX = 1024 };
+enum { ENTRIES_MAX = 160, REPLACED_MAX = 1024 };
 
 struct got_pass {
 	const struct entry *entries;

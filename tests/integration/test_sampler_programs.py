@@ -155,6 +155,102 @@ class Forks(SamplerCase):
         self.assertRegex(process.communicate(timeout=PATIENCE_SECONDS)[0], r"^ok [1-9]\d*\n$")
 
 
+# What an allocator has besides the functions of C and C++: how a block is made, another one changed, and freed. {b} is the block.
+FAMILIES = {
+    "tcmalloc": {
+        "void *tc_{n}(size_t)": ["malloc", "malloc_skip_new_handler", "valloc", "pvalloc", "new", "newarray"],
+        "void *tc_{n}(size_t, const void *)": ["new_nothrow", "newarray_nothrow"],
+        "void *tc_{n}(size_t, size_t)": ["new_aligned", "newarray_aligned"],
+        "void *tc_{n}(size_t, size_t, const void *)": ["new_aligned_nothrow", "newarray_aligned_nothrow"],
+        "void tc_{n}(void *)": ["free", "cfree", "delete", "deletearray"],
+        "void tc_{n}(void *, size_t)": ["free_sized", "delete_sized", "deletearray_sized", "delete_aligned", "deletearray_aligned"],
+        "void tc_{n}(void *, const void *)": ["delete_nothrow", "deletearray_nothrow"],
+        "void tc_{n}(void *, size_t, size_t)": ["delete_sized_aligned", "deletearray_sized_aligned"],
+        "void tc_{n}(void *, size_t, const void *)": ["delete_aligned_nothrow", "deletearray_aligned_nothrow"],
+        "void *tc_{n}(void *, size_t)": ["realloc"],
+    },
+    "mimalloc": {
+        "void *mi_{n}(size_t)": ["malloc", "zalloc", "new", "new_nothrow", "valloc", "pvalloc"],
+        "void *mi_{n}(size_t, size_t)": ["malloc_aligned", "zalloc_aligned", "new_aligned", "new_aligned_nothrow"],
+        "void mi_{n}(void *)": ["free", "cfree"],
+        "void mi_{n}(void *, size_t)": ["free_size", "free_aligned"],
+        "void mi_{n}(void *, size_t, size_t)": ["free_size_aligned"],
+        "void *mi_{n}(void *, size_t)": ["realloc", "reallocf", "rezalloc", "new_realloc"],
+        "void *mi_{n}(void *, size_t, size_t)": ["reallocn", "recalloc", "new_reallocn", "realloc_aligned", "rezalloc_aligned"],
+        "void *mi_{n}(void *, size_t, size_t, size_t)": ["recalloc_aligned"],
+        "void *mi_{n}(size_t, size_t, size_t)": ["calloc_aligned"],
+    },
+    "jemalloc": {
+        "void *{n}(size_t, int)": ["mallocx"],
+        "void {n}(void *, int)": ["dallocx"],
+        "void {n}(void *, size_t, int)": ["sdallocx"],
+        "void *{n}(void *, size_t, int)": ["rallocx"],
+        "size_t {n}(void *, size_t, size_t, int)": ["xallocx"],
+    },
+}
+
+
+class Families(SamplerCase):
+    """Blocks of each function that an allocator alone has are counted, and are gone when any of its functions frees them."""
+
+    SIZE, LARGE, ALIGNMENT = 1024, 40000, 64
+
+    def call(self, declaration, name):
+        """(function, arguments): sizes are SIZE in all, and what resizes makes LARGE of a block."""
+        result, _, rest = declaration.partition(" ") if not declaration.startswith("void *") else ("void *", "", declaration[6:])
+        function, _, types = rest.replace("{n}", name).rstrip(")").partition("(")
+        types = types.split(", ")
+        size = self.LARGE if types[0] == "void *" and result != "void" else self.SIZE
+        sizes = {1: [size], 2: [size, self.ALIGNMENT], 3: [size // 8, 8, self.ALIGNMENT]}[max(1, types.count("size_t"))]
+        if name in ("reallocn", "recalloc", "new_reallocn"):
+            sizes = [size // 8, 8]
+        if name in ("delete_aligned", "deletearray_aligned", "free_aligned", "delete_aligned_nothrow", "deletearray_aligned_nothrow"):
+            sizes = [self.ALIGNMENT]
+        if name == "xallocx":
+            sizes = [self.SIZE // 2, 0]
+        sizes = iter(sizes)
+        fixed = {"void *": "block", "const void *": '""', "int": "0"}
+        return result, function, ", ".join(fixed.get(kind) or str(next(sizes)) for kind in types)
+
+    def program(self, functions):
+        """
+        Each function has a site with its name spelled backwards, because reports cut off functions that are called like an allocator's. What
+        makes a block keeps one; the others get a block of the first function, and free or change it.
+        """
+        text, calls, expected = ["#include <stdio.h>", "#include <stddef.h>", "#define SITE(name) __attribute__((noinline)) static void *site_##name"], [], {}
+        first = None
+        for declaration, names in functions.items():
+            for name in names:
+                result, function, arguments = self.call(declaration, name)
+                text.append(f"{declaration.replace('{n}', name)};")
+                makes = not arguments.startswith("block")
+                first = first or (function, arguments)
+                site = name[::-1]
+                text.append(f"SITE({site})(void *block) {{ void *volatile made = block; "
+                            + (f"{function}({arguments}); " if result != "void *" else f"made = {function}({arguments}); ") + "return made; }")
+                calls.append(f"if (!site_{site}({'NULL' if makes else 'site_made(NULL)'})) return 3;")
+                if result != "void":
+                    expected[site] = self.LARGE if result == "void *" and not makes else self.SIZE // 2 if name == "xallocx" else self.SIZE
+        text.append(f"SITE(made)(void *block) {{ void *volatile made = {first[0]}({first[1]}); return made; }}")
+        text.insert(3, "static void *site_made(void *);")
+        return "\n".join(text + ["int main(void) {", *calls, 'puts("ready"); fflush(stdout); getchar(); return 0; }']), expected
+
+    def check_family(self, allocator):
+        source, expected = self.program(FAMILIES[allocator])
+        program = self.build(allocator, source, "-fno-builtin", f"-l:{ALLOCATORS[allocator]}")
+        process = self.start_known(program, allocator=allocator)
+        self.assertEqual(bytes_by_site(self, process.pid), expected)
+
+    def test_tcmalloc(self):
+        self.check_family("tcmalloc")
+
+    def test_mimalloc(self):
+        self.check_family("mimalloc")
+
+    def test_jemalloc(self):
+        self.check_family("jemalloc")
+
+
 class Order(ComparedCase):
     """Which allocator is the process' own must not depend on where the agent stands in LD_PRELOAD."""
 
