@@ -106,6 +106,17 @@ static bool library_find(const char *const names[2], char path[4096], struct err
 	return error_hint(err, "build it, or install heapctl completely");
 }
 
+/* The small library loads the agent by this name, from its own folder. */
+static bool has_agent_beside(const char *preloader, struct error *err)
+{
+	const int size = (int)(strrchr(preloader, '/') - preloader);
+	char agent[PATH_MAX + sizeof "/libheapctl.so.0"];
+
+	snprintf(agent, sizeof agent, "%.*s/libheapctl.so.0", size, preloader);
+	return access(agent, R_OK) == 0 ||
+	       error_set(err, ERROR_NOT_FOUND, "%s needs libheapctl.so.0 beside itself", preloader);
+}
+
 bool agent_library_find(enum agent_library library, char path[4096], struct error *err)
 {
 	/* The name without a number is for linking, and comes with the header. */
@@ -115,5 +126,6 @@ bool agent_library_find(enum agent_library library, char path[4096], struct erro
 		[AGENT_LIBRARY_MUSL] = { "libheapctl-musl.so" },
 	};
 
-	return library_find(names[library], path, err);
+	return library_find(names[library], path, err) &&
+	       (library != AGENT_LIBRARY_PRELOAD || has_agent_beside(path, err));
 }

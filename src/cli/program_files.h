@@ -31,7 +31,7 @@ bool fleet_program_exec(struct error *err);
 
 enum agent_library {
 	AGENT_LIBRARY,	       /* libheapctl.so */
-	AGENT_LIBRARY_PRELOAD, /* what loads it into the programs that shall have it */
+	AGENT_LIBRARY_PRELOAD, /* what loads it, from beside itself, where it shall be */
 	AGENT_LIBRARY_MUSL,    /* for programs with musl */
 };
 

@@ -165,6 +165,13 @@ static bool explain_no_agent(const struct process *process, bool is_only, struct
 		return false;
 	if (modules.agent[0] != '\0' && process_has_bare_root(process))
 		return explain_bare_root(process, ERROR_NOT_FOUND, err);
+	if (process_has_preloader_alone(&modules)) {
+		error_set(err, ERROR_NOT_FOUND,
+			"%s[%d] has no agent: it was not loaded, because %.300s needs "
+			"libheapctl.so.0 beside itself",
+			process->name, (int)process->pid, modules.agent);
+		return error_hint(err, "install that, of the same version, readable for that user");
+	}
 	if (modules.agent[0] != '\0' && !process_has_agent_thread(process)) {
 		error_set(err, ERROR_NOT_FOUND, "%s[%d] has no agent any more: the agent has ended",
 			process->name, (int)process->pid);

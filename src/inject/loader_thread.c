@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -86,6 +87,14 @@ static bool explain_no_start(const struct injection *injection,
 				       "ends by itself then");
 	}
 	take_back(injection, borrowed);
+	if (sched_getscheduler(borrowed->thread) == SCHED_DEADLINE) {
+		error_set(err, ERROR_UNSUPPORTED,
+			"thread %d is scheduled by deadlines (SCHED_DEADLINE), and the kernel lets "
+			"such a thread start no other",
+			(int)borrowed->thread);
+		return error_hint(err, "start it with heapctl run, or let it set "
+				       "SCHED_FLAG_RESET_ON_FORK");
+	}
 	error_set(err, ERROR_STATE,
 		"it could not start a thread: no memory (RLIMIT_AS), or a limit of processes "
 		"(RLIMIT_NPROC, pids.max)");

@@ -620,6 +620,15 @@ class Refused(AttachCase):
             self.assertNotRegex(self.heapctl("attach", process.pid, code=None)[1], "loader|could be used")
             self.assertTrue(is_alive(process.pid))
 
+    def test_a_thread_that_may_start_no_other(self):
+        deadline = ["chrt", "-d", "--sched-runtime", "1000000", "--sched-deadline", "5000000", "--sched-period", "10000000", "0"]
+        if subprocess.run([*deadline, "true"], capture_output=True).returncode != 0:
+            self.skipTest("real-time priorities are not allowed here")
+        process = self.start(*deadline, "sleep", "1000")
+        wait_until(lambda: pathlib.Path(f"/proc/{process.pid}/wchan").read_text().endswith("nanosleep"), "the program")
+        self.assert_refused(process.pid, r"SCHED_DEADLINE")
+        self.assertTrue(is_alive(process.pid))
+
     def test_no_memory_for_a_thread(self):
         process = self.start(need("sleep"), "1000")
         wait_until(lambda: pathlib.Path(f"/proc/{process.pid}/wchan").read_text().endswith("nanosleep"), "the program")
