@@ -40,6 +40,12 @@ static char *find_setting(const char *name)
 	return NULL;
 }
 
+#ifdef HEAPCTL_STATIC_IMAGE
+/* A static program has no tables; that its main thread has ended is seen within seconds. */
+static void replace_exit(void)
+{
+}
+#else
 /*
  * The library was loaded on another thread, so the main thread is noted (agent/thread.h) when it
  * calls pthread_exit(), which is replaced in the tables of the modules. One that calls it through a
@@ -71,6 +77,7 @@ static void replace_exit(void)
 	agent_state.give_back = restore_exit;
 	interposer_replace_others(exits, 1);
 }
+#endif
 
 /* Otherwise err->kind is ERROR_NONE where the agent did not note why. */
 static bool has_socket(struct error *err)

@@ -32,13 +32,23 @@ enum {
 	LOOK_MS = 10,
 };
 
-/* For the C library that the process has. */
-static bool find_library(const struct process *process, char path[4096], struct error *err)
+/*
+ * For the C library that the process has. A static program does not open the file, and need not see
+ * it.
+ */
+static bool find_library(
+	const struct process *process, char path[4096], bool *is_visible, struct error *err)
 {
 	struct process_modules modules;
 
-	return process_read_modules(process->pid, &modules, err) &&
-	       agent_library_find(modules.has_musl ? AGENT_LIBRARY_MUSL : AGENT_LIBRARY, path, err);
+	*is_visible = false;
+	if (!process_read_modules(process->pid, &modules, err))
+		return false;
+	if (!modules.has_libc)
+		return agent_library_find(AGENT_LIBRARY_STATIC, path, err);
+	return agent_library_find(
+		       modules.has_musl ? AGENT_LIBRARY_MUSL : AGENT_LIBRARY, path, err) &&
+	       attach_check_library(process, path, is_visible, err);
 }
 
 bool attachment_check(const struct process *process, struct error *err)
@@ -46,8 +56,7 @@ bool attachment_check(const struct process *process, struct error *err)
 	char library[4096];
 	bool ignored;
 
-	return attach_check(process, false, err) && find_library(process, library, err) &&
-	       attach_check_library(process, library, &ignored, err);
+	return attach_check(process, false, err) && find_library(process, library, &ignored, err);
 }
 
 /* What the agent reads in the place of its environment. */
@@ -116,9 +125,7 @@ static bool load_agent(const struct process *process, const struct entry_functio
 	bool is_visible = false;
 	char library[4096];
 
-	if (!find_library(process, library, err) ||
-		!attach_check_library(process, library, &is_visible, err) ||
-		!file_map(library, &image, err))
+	if (!find_library(process, library, &is_visible, err) || !file_map(library, &image, err))
 		return false;
 	struct inject_request request = { .pid = process->pid,
 		.path = is_visible ? library : NULL,
@@ -270,6 +277,14 @@ static bool check_no_agent(const struct process *process, struct error *err)
 	return error_hint(err, "heapctl activate %d switches sampling on", (int)process->pid);
 }
 
+static bool is_static(const struct process *process)
+{
+	struct process_modules modules;
+	struct error ignored;
+
+	return process_read_modules(process->pid, &modules, &ignored) && !modules.has_libc;
+}
+
 /*
  * Whose functions are to be patched; none where the tables of modules show all calls. By itself
  * that is decided by whether the program brings an allocator; why one cannot be patched is only
@@ -278,14 +293,22 @@ static bool check_no_agent(const struct process *process, struct error *err)
 static bool find_functions(const struct process *process, enum attach_method method,
 	struct entry_functions *found, struct error *reason, struct error *err)
 {
+	const bool needs_entries = method == ATTACH_ENTRY || is_static(process);
+
 	*reason = (struct error){ 0 };
+	if (method == ATTACH_GOT && needs_entries) {
+		error_set(err, ERROR_UNSUPPORTED,
+			"%s[%d] is a static program, which has no tables of calls between modules",
+			process->name, (int)process->pid);
+		return error_hint(err, "attach without --method");
+	}
 	if (method == ATTACH_GOT ||
 		entry_functions_find(found, process->pid,
 			method == ATTACH_ENTRY ? ENTRY_OF_ANY : ENTRY_OF_PROGRAM, reason))
 		return true;
 	entry_functions_deinit(found);
 	/* Not without asking where another tool works. */
-	if (method == ATTACH_ENTRY || reason->kind == ERROR_STATE) {
+	if (needs_entries || reason->kind == ERROR_STATE) {
 		*err = *reason;
 		return error_prefix(err, "%s[%d]", process->name, (int)process->pid);
 	}

@@ -124,6 +124,7 @@ bool agent_library_find(enum agent_library library, char path[4096], struct erro
 		[AGENT_LIBRARY] = { "libheapctl.so.0", "libheapctl.so" },
 		[AGENT_LIBRARY_PRELOAD] = { PROCESS_PRELOADER },
 		[AGENT_LIBRARY_MUSL] = { "libheapctl-musl.so" },
+		[AGENT_LIBRARY_STATIC] = { "libheapctl-static.so" },
 	};
 
 	return library_find(names[library], path, err) &&

@@ -33,6 +33,7 @@ enum agent_library {
 	AGENT_LIBRARY,	       /* libheapctl.so */
 	AGENT_LIBRARY_PRELOAD, /* what loads it, from beside itself, where it shall be */
 	AGENT_LIBRARY_MUSL,    /* for programs with musl */
+	AGENT_LIBRARY_STATIC,  /* for static programs */
 };
 
 /* The path of one of heapctl's libraries. ERROR_NOT_FOUND. */

@@ -216,26 +216,44 @@ static bool check_files(const struct process *process, bool is_forced, struct er
 		"it; --force attaches nevertheless");
 }
 
-/* Whether its C library is one that the agent can use. */
-static bool check_libc(
-	const struct process *process, const struct process_modules *modules, struct error *err)
+/* Only the symbols of its malloc lead to the functions that are to be patched. */
+static bool check_static(const struct process *process, const struct process_modules *modules,
+	int exe, struct error *err)
 {
-	if (modules->has_libc && (!modules->has_musl || HEAPCTL_HAS_MUSL_AGENT))
-		return true;
-	if (modules->has_musl)
-		error_set(err, ERROR_UNSUPPORTED,
-			"%s[%d] uses musl's C library, and this heapctl was built without the "
-			"agent for it",
-			process->name, (int)process->pid);
-	else if (modules->is_go)
+	if (modules->is_go)
 		error_set(err, ERROR_UNSUPPORTED,
 			"%s[%d] is a static Go program: nothing can be loaded into it, and its "
 			"memory is that of Go's runtime",
 			process->name, (int)process->pid);
-	else
+	else if (!HEAPCTL_HAS_MUSL_AGENT)
 		error_set(err, ERROR_UNSUPPORTED,
-			"%s[%d] is a static program, into which nothing can be loaded",
+			"%s[%d] is a static program, and this heapctl was built without the agent "
+			"for them",
 			process->name, (int)process->pid);
+	else if (exe >= 0 && !program_shows_malloc(exe))
+		error_set(err, ERROR_UNSUPPORTED,
+			"%s[%d] is a static program without symbols of malloc and free (stripped): "
+			"its allocator cannot be found",
+			process->name, (int)process->pid);
+	else
+		return true;
+	return error_hint(err, "%s",
+		modules->is_go || !HEAPCTL_HAS_MUSL_AGENT
+			? process_agent_hint(modules)
+			: "start it unstripped, or link libheapctl.a into it");
+}
+
+/* Whether its C library is one that the agent can use. */
+static bool check_libc(const struct process *process, const struct process_modules *modules,
+	int exe, struct error *err)
+{
+	if (!modules->has_libc)
+		return check_static(process, modules, exe, err);
+	if (!modules->has_musl || HEAPCTL_HAS_MUSL_AGENT)
+		return true;
+	error_set(err, ERROR_UNSUPPORTED,
+		"%s[%d] uses musl's C library, and this heapctl was built without the agent for it",
+		process->name, (int)process->pid);
 	return error_hint(err, "%s", process_agent_hint(modules));
 }
 
@@ -251,7 +269,7 @@ static bool check_program(const struct process *process, struct error *err)
 			"%s[%d] is a program for another kind of machine (32 bit)", process->name,
 			(int)process->pid);
 	if (!process_read_modules(process->pid, &modules, err) ||
-		!check_libc(process, &modules, err))
+		!check_libc(process, &modules, exe, err))
 		return false;
 	if (modules.sanitizer[0] == '\0')
 		return true;
@@ -314,12 +332,12 @@ enum attach_advice attach_advise(
 	const int pid = (int)process->pid;
 	struct error refusal = { 0 };
 
-	if (!modules->has_libc || (modules->has_musl && !HEAPCTL_HAS_MUSL_AGENT)) {
+	if ((!modules->has_libc || modules->has_musl) && !HEAPCTL_HAS_MUSL_AGENT) {
 		error_hint(err, "%s", process_agent_hint(modules));
 		return ATTACH_NEVER;
 	}
 	if (attach_check(process, false, &refusal)) {
-		if (process_has_bare_root(process)) {
+		if (modules->has_libc && process_has_bare_root(process)) {
 			error_hint(err,
 				"mount /proc in its root, or libheapctl.so's folder at the same "
 				"path, then heapctl attach %d",

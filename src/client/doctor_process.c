@@ -114,7 +114,7 @@ static void examine_allocator(struct diagnosis *diagnosis, const struct subject 
 			subject->variable);
 	else
 		diagnosis_add(diagnosis, FINDING_NOTE, "no-jemalloc",
-			is_static(subject) ? "link it dynamically, then start it with heapctl run"
+			is_static(subject) ? ""
 					   : "heapctl samples any malloc; for jemalloc, use "
 					     "heapctl run --jemalloc",
 			"it has no jemalloc; its malloc is that of %s",
@@ -123,11 +123,11 @@ static void examine_allocator(struct diagnosis *diagnosis, const struct subject 
 			: modules->has_libc && !subject->has_own_malloc ? "the C library"
 									: "the program itself");
 	if (is_static(subject))
-		diagnosis_add(diagnosis, FINDING_WRONG, "static",
-			"link the agent into it (heapctl_start of heapctl.h), or link it "
-			"dynamically",
-			"the program is linked statically: nothing can be preloaded into it, and "
-			"jemalloc's profiler may abort it at its start");
+		diagnosis_add(diagnosis, FINDING_NOTE, "static",
+			"for an agent from the start, link it in (heapctl_start of heapctl.h), or "
+			"link the program dynamically",
+			"the program is linked statically: nothing can be preloaded into it, only "
+			"attached, and jemalloc's profiler may abort it at its start");
 }
 
 /* Libraries that LD_PRELOAD names and that were not loaded. */

@@ -342,12 +342,10 @@ const char *process_agent_hint(const struct process_modules *modules)
 {
 	if (modules->is_go && !modules->has_libc)
 		return PROGRAM_GO_HINT;
-	if (modules->has_musl)
-		return HEAPCTL_HAS_MUSL_AGENT ? "load one with heapctl attach"
-					      : "build heapctl with -Dmusl_agent=true";
-	return modules->has_libc ? "load one with heapctl attach, or start it with heapctl run"
-				 : "link libheapctl.a into it, as nothing can be preloaded into a "
-				   "static program";
+	if (modules->has_libc && !modules->has_musl)
+		return "load one with heapctl attach, or start it with heapctl run";
+	return HEAPCTL_HAS_MUSL_AGENT ? "load one with heapctl attach"
+				      : "build heapctl with -Dmusl_agent=true";
 }
 
 static bool is_go(pid_t pid)

@@ -124,6 +124,16 @@ bool program_has_allocator(int fd)
 		       elf_file_has_text(&elf, 'I', "nvalid conf pair"));
 }
 
+bool program_shows_malloc(int fd)
+{
+	struct elf_file elf;
+	struct error ignored;
+
+	return elf_file_init_fd(&elf, fd, "", &ignored) && elf_file_function(&elf, "free") != 0 &&
+	       (elf_file_function(&elf, "malloc") != 0 || elf_file_function(&elf, "calloc") != 0 ||
+		       elf_file_function(&elf, "realloc") != 0);
+}
+
 const char *program_conf_variable(
 	int fd, const char *mallctl, char variable[MALLOC_CONF_VARIABLE_BYTES])
 {

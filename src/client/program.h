@@ -71,6 +71,12 @@ bool program_is_go(int fd);
  */
 bool program_has_allocator(int fd);
 
+/*
+ * Whether the ELF file open on `fd`, of a static program, has symbols of its allocator: of free,
+ * and of malloc or what it calls instead.
+ */
+bool program_shows_malloc(int fd);
+
 /* Whether the ELF file open on `fd` is for another kind of machine than this program. */
 bool program_is_foreign(int fd);
 

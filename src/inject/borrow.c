@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "inject/raw_code.h"
+#include "inject/stopped_process.h"
 #include "inject/threads.h"
 #include "inject/tracee.h"
 
@@ -28,6 +30,8 @@ static const char *look_at(const struct injection *injection, pid_t thread, long
 
 	if (!thread_read_waiting(injection->remote.pid, thread, &registers, number))
 		return "runs";
+	if (injection->is_raw)
+		return NULL;
 	stack_walk(&stack, &injection->remote, &injection->waiting, &registers);
 	return stack_refusal(&stack);
 }
@@ -36,7 +40,8 @@ const char *borrow_look(const struct injection *injection, pid_t thread)
 {
 	long ignored;
 
-	return look_at(injection, thread, &ignored);
+	/* At any instruction. */
+	return injection->is_raw ? NULL : look_at(injection, thread, &ignored);
 }
 
 static void swap_threads(struct thread_list *list, size_t a, size_t b)
@@ -76,12 +81,10 @@ static void sort_threads(const struct injection *injection, struct thread_list *
 
 /* --- The stop --- */
 
-static bool start_thread(
-	const struct injection *injection, struct tracee *tracee, struct error *err)
+/* Bytes of the code that the thread shall run. */
+static size_t make_code(const struct injection *injection, const struct tracee *tracee,
+	uint64_t blocked, uint64_t code[TRAMPOLINE_CODE_MAX / 8])
 {
-	uint64_t code[TRAMPOLINE_CODE_MAX / sizeof(uint64_t)];
-	const uint64_t blocked =
-		injection->remote.has_musl ? TRAMPOLINE_BLOCKED_MUSL : TRAMPOLINE_BLOCKED;
 	const uint64_t pc = tracee_stack_registers(tracee).pc;
 	const struct trampoline_request request = { .resume = pc,
 		.memory = injection->memory,
@@ -92,7 +95,32 @@ static bool start_thread(
 		.resume_interrupted = pc + 2,
 		.blocked = tracee->blocked,
 		.blocked_meanwhile = blocked };
-	const size_t size = trampoline_make(&request, code);
+	return trampoline_make(&request, code);
+}
+
+static size_t make_raw_code(const struct injection *injection, const struct tracee *tracee,
+	uint64_t blocked, uint64_t code[TRAMPOLINE_CODE_MAX / 8])
+{
+	struct raw_request request = { .memory = injection->memory,
+		.blocked = tracee->blocked,
+		.blocked_meanwhile = blocked,
+		.signals = tracee->signals,
+		.flags = tracee->flags };
+
+	tracee_fill_registers(tracee, &request);
+	return raw_code_make(&request, code);
+}
+
+static bool start_thread(
+	const struct injection *injection, struct tracee *tracee, struct error *err)
+{
+	uint64_t code[TRAMPOLINE_CODE_MAX / sizeof(uint64_t)];
+	/* The new thread inherits the mask, and no handler may run there. */
+	const uint64_t blocked = injection->is_raw	      ? UINT64_MAX
+				 : injection->remote.has_musl ? TRAMPOLINE_BLOCKED_MUSL
+							      : TRAMPOLINE_BLOCKED;
+	const size_t size =
+		(injection->is_raw ? make_raw_code : make_code)(injection, tracee, blocked, code);
 	struct error ignored;
 
 	if (size == 0)
@@ -115,6 +143,16 @@ static void walk_stopped(
 	stack_walk(stack, &injection->remote, &injection->waiting, &registers);
 }
 
+/* The first word of its storage is its own address: threads are told apart by that. */
+static bool has_own_pointer(const struct injection *injection, const struct tracee *tracee)
+{
+	const uint64_t pointer = tracee_thread_pointer(tracee);
+	uint64_t word = 0;
+
+	return pointer != 0 && remote_copy(&injection->remote, pointer, &word, sizeof word) &&
+	       word == pointer;
+}
+
 static const char *refuse_stop(const struct injection *injection, const struct tracee *tracee)
 {
 	struct thread_stack stack;
@@ -123,6 +161,10 @@ static const char *refuse_stop(const struct injection *injection, const struct t
 		return "is in a restartable sequence (rseq)";
 	if (tracee->has_signal)
 		return "has a signal to handle";
+	if (injection->is_raw)
+		return has_own_pointer(injection, tracee)
+			       ? NULL
+			       : "has no thread pointer as glibc and musl have it";
 	walk_stopped(injection, tracee, &stack);
 	return stack_refusal(&stack);
 }
@@ -297,9 +339,28 @@ static bool has_left_by_look(const struct injection *injection, pid_t thread)
 	return stack_is_outside(&stack, injection->code, TRAMPOLINE_CODE_MAX, false);
 }
 
-static bool has_left_by_stop(const struct injection *injection, pid_t thread, int wait_ms)
+static bool has_left_by_walk(const struct injection *injection, const struct tracee *tracee)
 {
 	struct thread_stack stack;
+
+	walk_stopped(injection, tracee, &stack);
+	return stack_is_outside(&stack, injection->code, TRAMPOLINE_CODE_MAX, true);
+}
+
+/* A static program may have no unwind information, and the handler of a signal may run. */
+static bool has_left_by_words(const struct injection *injection, struct tracee *tracee)
+{
+	const struct stopped_process stopped = {
+		.remote = &injection->remote, .waiting = &injection->waiting, tracee, 1
+	};
+	const struct address_range code = { injection->code,
+		injection->code + TRAMPOLINE_CODE_MAX };
+
+	return !stopped_process_is_in(&stopped, &code, 1, NULL);
+}
+
+static bool has_left_by_stop(const struct injection *injection, pid_t thread, int wait_ms)
+{
 	struct tracee tracee;
 	struct error ignored;
 
@@ -312,11 +373,12 @@ static bool has_left_by_stop(const struct injection *injection, pid_t thread, in
 	case TRACEE_STOPPED:
 		break;
 	}
-	walk_stopped(injection, &tracee, &stack);
+	const bool has_left = injection->is_raw ? has_left_by_words(injection, &tracee)
+						: has_left_by_walk(injection, &tracee);
 	if (!tracee_resume(&tracee, &ignored)) {
 		/* It has ended. */
 	}
-	return stack_is_outside(&stack, injection->code, TRAMPOLINE_CODE_MAX, true);
+	return has_left;
 }
 
 bool borrow_wait_until_left(const struct injection *injection, pid_t thread, int64_t until_ms)
@@ -324,10 +386,11 @@ bool borrow_wait_until_left(const struct injection *injection, pid_t thread, int
 	int64_t now_ms;
 
 	for (int looks = 1; (now_ms = clock_monotonic_ms()) < until_ms; looks++) {
-		if (!threads_has(&injection->remote, thread) || has_left_by_look(injection, thread))
+		if (!threads_has(&injection->remote, thread) ||
+			(!injection->is_raw && has_left_by_look(injection, thread)))
 			return true;
 		/* A thread that never waits. */
-		if (looks % LOOKS_BEFORE_STOP == 0 &&
+		if ((injection->is_raw || looks % LOOKS_BEFORE_STOP == 0) &&
 			has_left_by_stop(injection, thread, (int)(until_ms - now_ms)))
 			return true;
 		clock_sleep_us(LEFT_POLL_US);

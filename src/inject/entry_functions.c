@@ -135,7 +135,10 @@ static bool has(const struct entry_candidate *found, const char *name)
 /* Whether they are an allocator: what takes blocks and what gives them back. */
 static bool is_allocator(const struct entry_candidate *found)
 {
-	return (has(found, "malloc") && has(found, "free")) ||
+	/* A static program has those that it calls alone. */
+	const bool takes = has(found, "malloc") || has(found, "calloc") || has(found, "realloc");
+
+	return (takes && has(found, "free")) ||
 	       (has(found, "mallocx") && (has(found, "dallocx") || has(found, "sdallocx"))) ||
 	       (has(found, "mi_free") &&
 		       (has(found, "mi_malloc") || has(found, "mi_malloc_aligned"))) ||

@@ -6,6 +6,7 @@
 #include "inject/child.h"
 #include "inject/injection.h"
 #include "inject/loader_thread.h"
+#include "inject/raw_thread.h"
 #include "inject/threads.h"
 
 enum { AVOIDED_MAX = 16 };
@@ -37,8 +38,8 @@ static bool inject(const void *context, void *result_ret, struct error *err)
 	const bool done =
 		loader_request_check(&load, err) && injection_init(&injection, request->pid, err) &&
 		borrow_some_thread(&injection, attempt->limits, &borrowed, &outcome->stuck, err) &&
-		loader_thread_run(&injection, &borrowed, &load, &result->returned, result->answer,
-			sizeof result->answer, err);
+		(injection.is_raw ? raw_thread_run : loader_thread_run)(&injection, &borrowed,
+			&load, &result->returned, result->answer, sizeof result->answer, err);
 	result->stop_us = borrowed.stops.used_us;
 	result->max_stop_us = borrowed.stops.max_us;
 	result->total_stop_us = borrowed.stops.total_us;

@@ -2,6 +2,9 @@
 /*
  * Loads a library into a running process and calls one function of it, on a thread of its own.
  *
+ * Into a static program, which has no loader: an image that needs none, which is entered at its
+ * beginning (inject/raw_thread.h), on a thread of no C library (inject/raw_code.h).
+ *
  * A thread of the process is stopped for about as long as a context switch takes, where its stack
  * proves that it holds no lock (inject/stack_rule.h), and is made to call pthread_create() alone
  * (inject/trampoline.h). All else is the new thread's work, while the program runs. Whatever fails

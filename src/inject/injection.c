@@ -5,6 +5,7 @@
 #include <sys/file.h>
 
 #include "base/clock.h"
+#include "inject/raw_code.h"
 #include "inject/stopped_process.h"
 
 enum {
@@ -20,9 +21,9 @@ static bool find_functions(struct injection *injection, struct error *err)
 
 	if (!remote->has_libc && remote->has_interpreter)
 		return error_set(err, ERROR_STATE, "it has not loaded its C library yet");
-	if (!remote->has_libc)
-		return error_set(err, ERROR_UNSUPPORTED,
-			"it is a static program, into which nothing can be loaded");
+	injection->is_raw = !remote->has_libc;
+	if (injection->is_raw)
+		return true;
 	injection->pthread_create = remote_function(remote, REMOTE_LIBC, "pthread_create");
 	injection->pthread_detach = remote_function(remote, REMOTE_LIBC, "pthread_detach");
 	injection->dlopen = remote_function(remote, REMOTE_LIBC, "dlopen");
@@ -57,7 +58,8 @@ static enum code_place look_at_place(const struct injection *injection,
 	if (module->spare_bytes < TRAMPOLINE_CODE_MAX ||
 		!remote_copy(&injection->remote, module->spare, bytes, TRAMPOLINE_CODE_MAX))
 		return PLACE_NONE;
-	return trampoline_is_in(bytes, memory) ? PLACE_USED : PLACE_FREE;
+	return trampoline_is_in(bytes, memory) || raw_code_is_in(bytes, memory) ? PLACE_USED
+										: PLACE_FREE;
 }
 
 /*

@@ -16,8 +16,10 @@
 struct injection {
 	struct remote_process remote;
 	struct stack_waiting waiting;
+	/* Nothing of a static program is called: inject/raw_code.h instead of the trampoline. */
+	bool is_raw;
 	uint64_t pthread_create, pthread_detach, dlopen, dlsym, dlerror;
-	uint64_t code;			  /* where the trampoline goes */
+	uint64_t code;			  /* where the trampoline goes, or the other */
 	uint64_t memory;		  /* what it maps */
 	char before[TRAMPOLINE_CODE_MAX]; /* the unused bytes there */
 };

@@ -299,7 +299,10 @@ static void add_module(struct remote_process *remote, uint64_t start)
 	if (frames != NULL)
 		build_table(remote, &module, frames);
 	module.has_malloc = defines(remote, &module, "malloc");
-	module.role = role_of(remote, &module, interpreter != NULL || header.e_type == ET_EXEC);
+	/* A static program may be relocatable (static-pie), and is known by its headers. */
+	module.role = role_of(remote, &module,
+		interpreter != NULL || header.e_type == ET_EXEC ||
+			start + header.e_phoff == remote->program_headers);
 	remote->has_interpreter = remote->has_interpreter || interpreter != NULL;
 	remote->has_musl = remote->has_musl || module_is_musl(remote, &module);
 	remote->has_libc = remote->has_libc || module.role == REMOTE_LIBC;
@@ -373,6 +376,22 @@ static bool open_process(struct remote_process *remote, struct error *err)
 	       error_set(err, ERROR_NOT_FOUND, "process %d has ended", (int)remote->pid);
 }
 
+/* As the kernel has told the program (AT_PHDR); 0: not known. */
+static uint64_t read_program_headers(pid_t pid, pid_t thread)
+{
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
+	uint64_t pair[2];
+
+	if (!file_try_read(&text, "/proc/%d/task/%d/auxv", (int)pid, (int)thread))
+		return 0;
+	for (size_t at = 0; text.size - at >= sizeof pair; at += sizeof pair) {
+		memcpy(pair, text.data + at, sizeof pair);
+		if (pair[0] == AT_PHDR)
+			return pair[1];
+	}
+	return 0;
+}
+
 bool remote_read(struct remote_process *remote, pid_t pid, struct error *err)
 {
 	CLEANUP(buffer_deinit) struct buffer maps = BUFFER_OR_EXIT;
@@ -385,6 +404,7 @@ bool remote_read(struct remote_process *remote, pid_t pid, struct error *err)
 	snprintf(path, sizeof path, "/proc/%d/task/%d/maps", (int)pid, (int)remote->thread);
 	if (!file_read(path, &maps, err))
 		return false;
+	remote->program_headers = read_program_headers(pid, remote->thread);
 	const char *at = maps.data;
 	struct proc_map map;
 	while (proc_map_next(&at, maps.data + maps.size, &map)) {

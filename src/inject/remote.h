@@ -49,8 +49,9 @@ struct remote_process {
 	size_t count;
 	bool has_musl; /* its C library, which has no unwind information */
 	bool has_libc;
-	bool has_interpreter;	 /* its libraries are loaded by a loader: it is not static */
-	uint64_t gap, gap_bytes; /* the largest range where nothing is mapped */
+	bool has_interpreter;	  /* its libraries are loaded by a loader: it is not static */
+	uint64_t program_headers; /* where the program's are */
+	uint64_t gap, gap_bytes;  /* the largest range where nothing is mapped */
 };
 
 /* What a function of a module covers. */

@@ -307,6 +307,31 @@ uint64_t tracee_thread_pointer(const struct tracee *tracee)
 	return tracee->registers.fs_base;
 }
 
+void tracee_fill_registers(const struct tracee *tracee, struct raw_request *request)
+{
+	const struct user_regs_struct *const registers = &tracee->registers;
+
+	request->resume = registers->rip;
+	request->resume_interrupted = registers->rip + SYSCALL_BYTES;
+	request->processor_flags = registers->eflags;
+	request->rax = registers->rax;
+	request->rbx = registers->rbx;
+	request->rcx = registers->rcx;
+	request->rdx = registers->rdx;
+	request->rsi = registers->rsi;
+	request->rdi = registers->rdi;
+	request->rbp = registers->rbp;
+	request->rsp = registers->rsp;
+	request->r8 = registers->r8;
+	request->r9 = registers->r9;
+	request->r10 = registers->r10;
+	request->r11 = registers->r11;
+	request->r12 = registers->r12;
+	request->r13 = registers->r13;
+	request->r14 = registers->r14;
+	request->r15 = registers->r15;
+}
+
 bool tracee_write(const struct tracee *tracee, uint64_t address, const uint64_t *words,
 	size_t count, struct error *err)
 {
@@ -386,6 +411,12 @@ uint64_t tracee_thread_pointer(const struct tracee *tracee)
 {
 	(void)tracee;
 	return 0;
+}
+
+void tracee_fill_registers(const struct tracee *tracee, struct raw_request *request)
+{
+	(void)tracee;
+	(void)request;
 }
 
 bool tracee_write(const struct tracee *tracee, uint64_t address, const uint64_t *words,

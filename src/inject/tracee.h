@@ -18,6 +18,7 @@
 #include <sys/user.h>
 
 #include "base/error.h"
+#include "inject/raw_code.h"
 #include "inject/stack_rule.h"
 
 struct tracee {
@@ -59,6 +60,9 @@ struct stack_registers tracee_stack_registers(const struct tracee *tracee);
 
 /* The address of its thread-local storage (fs), which glibc places above a thread's stack. */
 uint64_t tracee_thread_pointer(const struct tracee *tracee);
+
+/* The registers of the request, and where the thread continues. */
+void tracee_fill_registers(const struct tracee *tracee, struct raw_request *request);
 
 /*
  * Whether a stop ends this system call with EINTR, and it has done nothing then: it begins anew,

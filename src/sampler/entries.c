@@ -31,7 +31,7 @@
  */
 static inline __attribute__((always_inline)) void begin(void)
 {
-	sampler_thread.nested = NULL;
+	sampler_own_thread()->nested = NULL;
 }
 
 /*
@@ -41,20 +41,20 @@ static inline __attribute__((always_inline)) void begin(void)
 static __attribute__((noinline, cold)) void *taken(void *block, size_t size, const void *caller)
 {
 	sampler_take(block, size, caller);
-	sampler_thread.nested = block;
+	sampler_own_thread()->nested = block;
 	return block;
 }
 
 static __attribute__((noinline, cold)) void *counted_around(
 	void *block, size_t size, const void *caller)
 {
-	if (block == NULL || sampler_thread.nested == block)
+	if (block == NULL || sampler_own_thread()->nested == block)
 		return block;
 	/* A larger block that this one was cut out of. */
-	sampler_forget(sampler_thread.nested);
+	sampler_forget(sampler_own_thread()->nested);
 	if (sampler_is_due(size))
 		return taken(block, size, caller);
-	sampler_thread.nested = block;
+	sampler_own_thread()->nested = block;
 	return block;
 }
 
@@ -67,13 +67,13 @@ static __attribute__((noinline, cold)) void released(void *block, uintptr_t seco
 
 static inline __attribute__((always_inline)) void *counted(void *block, size_t size)
 {
-	if (__builtin_expect(sampler_thread.nested != NULL, false))
+	if (__builtin_expect(sampler_own_thread()->nested != NULL, false))
 		return counted_around(block, size, __builtin_return_address(0));
 	if (__builtin_expect(block == NULL, false))
 		return block;
 	if (sampler_is_due(size))
 		return taken(block, size, __builtin_return_address(0));
-	sampler_thread.nested = block;
+	sampler_own_thread()->nested = block;
 	return block;
 }
 

@@ -16,7 +16,9 @@
 #include "sampler/mapped_set.h"
 #include "sampler/site_table.h"
 
+#ifndef HEAPCTL_STATIC_IMAGE
 SAMPLER_THREAD_LOCAL struct sampler_thread sampler_thread;
+#endif
 _Atomic uint32_t sampler_epoch = 1; /* a thread begins in 0 */
 struct live_set sampler_live;
 
@@ -132,7 +134,7 @@ bool sampler_init(struct error *err)
 /* Writes only what has to change: a page that a child writes to is copied. */
 __attribute__((hot)) void sampler_after_fork(void)
 {
-	if (sampler.lock == &sampler.lock_before_4_14 && !sampler_thread.is_sampling &&
+	if (sampler.lock == &sampler.lock_before_4_14 && !sampler_own_thread()->is_sampling &&
 		atomic_load(sampler.lock) != 0)
 		atomic_store(sampler.lock, 0);
 }
@@ -176,8 +178,8 @@ static void set_countdown(struct sampler_thread *thread, int64_t distance)
 
 void sampler_leave_thread_out(void)
 {
-	sampler_thread.is_left_out = true;
-	set_countdown(&sampler_thread, INT64_MAX);
+	sampler_own_thread()->is_left_out = true;
+	set_countdown(sampler_own_thread(), INT64_MAX);
 }
 
 /* Not its address, which the next thread gets. From 1 on, and again after 65535 threads. */
@@ -193,7 +195,7 @@ static uint16_t number_of(struct sampler_thread *thread)
 /* Where the calling thread is, for the blocks that it allocates and frees. */
 static struct live_block read_moment(void)
 {
-	struct sampler_thread *const thread = &sampler_thread;
+	struct sampler_thread *const thread = sampler_own_thread();
 	const uint64_t allocated =
 		thread->allocated + (uint64_t)(thread->drawn - thread->countdown);
 
@@ -327,14 +329,14 @@ static void forget(const struct live_block *what, bool was_temporary)
 /* A signal handler that interrupted a sample must not wait for the lock of its own thread. */
 static bool enter(void)
 {
-	if (sampler_thread.is_sampling)
+	if (sampler_own_thread()->is_sampling)
 		return false;
-	sampler_thread.is_sampling = true;
+	sampler_own_thread()->is_sampling = true;
 	lock();
 	if (has_memory())
 		return true;
 	(void)unlock();
-	sampler_thread.is_sampling = false;
+	sampler_own_thread()->is_sampling = false;
 	return false;
 }
 
@@ -342,7 +344,7 @@ static bool leave(void)
 {
 	const bool has_waiter = unlock();
 
-	sampler_thread.is_sampling = false;
+	sampler_own_thread()->is_sampling = false;
 	return has_waiter;
 }
 
@@ -438,7 +440,7 @@ static bool has_point(struct sampler_thread *thread, size_t size)
 
 __attribute__((noinline)) void sampler_take(const void *block, size_t size, const void *caller)
 {
-	struct sampler_thread *const thread = &sampler_thread;
+	struct sampler_thread *const thread = sampler_own_thread();
 	const int error_number = errno;
 
 	if (has_point(thread, size)) {
@@ -460,7 +462,7 @@ static void keep_part(
 	part.end = end;
 	part.what.size = end - begin;
 	if (part.point < begin)
-		part.point = begin + (uint64_t)draw_distance(&sampler_thread);
+		part.point = begin + (uint64_t)draw_distance(sampler_own_thread());
 	if (part.point >= end)
 		return;
 	if (find_site(&part.what, frames, count) && mapped_set_add(&sampler.mapped, &part))
@@ -517,7 +519,7 @@ static void take_mapped(struct mapped_range *range, const void *caller, const vo
 
 void sampler_count_mapped(const void *begin, size_t size, const void *caller, const void *function)
 {
-	struct sampler_thread *const thread = &sampler_thread;
+	struct sampler_thread *const thread = sampler_own_thread();
 	const int error_number = errno;
 
 	thread->countdown -= (int64_t)size;

@@ -128,11 +128,26 @@ struct sampler_thread {
 
 /* Hidden: the functions that are replaced address them directly. */
 #pragma GCC visibility push(hidden)
+#ifdef HEAPCTL_STATIC_IMAGE
+/* The storage of the threads is another C library's: sampler/thread_states.h. Never NULL. */
+struct sampler_thread *sampler_thread_find(void);
+#else
 extern SAMPLER_THREAD_LOCAL struct sampler_thread sampler_thread;
+#endif
 /* A new one begins when sampling is switched, or the interval changes: all threads draw again. */
 extern _Atomic uint32_t sampler_epoch;
 extern struct live_set sampler_live;
 #pragma GCC visibility pop
+
+/* The calling thread's. */
+static inline struct sampler_thread *sampler_own_thread(void)
+{
+#ifdef HEAPCTL_STATIC_IMAGE
+	return sampler_thread_find();
+#else
+	return &sampler_thread;
+#endif
+}
 
 /* `caller`: the return address of the entry, where the stack begins. */
 void sampler_take(const void *block, size_t size, const void *caller);
@@ -165,10 +180,12 @@ void sampler_resume(const void *block, const struct live_block *was);
  * called. */
 static inline bool sampler_is_due(size_t size)
 {
-	sampler_thread.countdown -= (int64_t)size;
-	return __builtin_expect(sampler_thread.countdown < 0, false) ||
-	       __builtin_expect(sampler_thread.epoch !=
-					atomic_load_explicit(&sampler_epoch, memory_order_relaxed),
+	struct sampler_thread *const thread = sampler_own_thread();
+
+	thread->countdown -= (int64_t)size;
+	return __builtin_expect(thread->countdown < 0, false) ||
+	       __builtin_expect(
+		       thread->epoch != atomic_load_explicit(&sampler_epoch, memory_order_relaxed),
 		       false);
 }
 

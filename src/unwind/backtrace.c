@@ -105,16 +105,40 @@ static ptrdiff_t find_bounds(void)
 	return 0;
 }
 
-void unwind_stack_learn(void)
+static void note_main_thread(void)
 {
-	if (syscall(SYS_gettid) != getpid()) {
-		find_bounds();
-		return;
-	}
 	/* What the kernel puts there lies above the first frame. */
 	atomic_store(&main_top, getauxval(AT_RANDOM) & ~UINT64_C(7));
 	atomic_store(&main_thread, own_thread());
 }
+
+#ifdef HEAPCTL_STATIC_IMAGE
+/* The agent's threads are of another C library than those whose stacks are walked. */
+void unwind_stack_learn(void)
+{
+}
+
+static bool is_main_thread(void)
+{
+	if (atomic_load_explicit(&main_thread, memory_order_relaxed) == 0 &&
+		syscall(SYS_gettid) == getpid())
+		note_main_thread();
+	return atomic_load_explicit(&main_thread, memory_order_relaxed) == own_thread();
+}
+#else
+void unwind_stack_learn(void)
+{
+	if (syscall(SYS_gettid) == getpid())
+		note_main_thread();
+	else
+		find_bounds();
+}
+
+static bool is_main_thread(void)
+{
+	return atomic_load_explicit(&main_thread, memory_order_relaxed) == own_thread();
+}
+#endif
 
 void unwind_stack_move(struct unwind_stack *stack, uint64_t sp)
 {
@@ -130,8 +154,7 @@ void unwind_stack_move(struct unwind_stack *stack, uint64_t sp)
 
 void unwind_stack_init(struct unwind_stack *stack, uint64_t sp)
 {
-	const bool is_main =
-		atomic_load_explicit(&main_thread, memory_order_relaxed) == own_thread();
+	const bool is_main = is_main_thread();
 	ptrdiff_t offset = atomic_load_explicit(&bounds_offset, memory_order_relaxed);
 
 	*stack = (struct unwind_stack){ 0 };

@@ -244,9 +244,10 @@ class WithoutAgent(Case):
     def test_it_says_what_an_attach_would_tell_or_why_it_cannot_be(self):
         for options, compiler, can_attach, said in (
                 ((), "cc", True, "heapctl attach {} tells which functions hold what is allocated from then on"),
-                (("-static",), "cc", False, "is a static program, into which nothing can be loaded"),
+                (("-static",), "cc", True, "heapctl attach {} tells which functions hold what is allocated from then on"),
+                (("-static", "-s"), "cc", False, "is a static program without symbols of malloc and free (stripped)"),
                 ((), "musl-gcc", True, "heapctl attach {} tells which functions hold what is allocated from then on"),
-                (("-static",), "musl-gcc", False, "is a static program, into which nothing can be loaded")):
+                (("-static", "-s"), "musl-gcc", False, "is a static program without symbols of malloc and free (stripped)")):
             with self.subTest(said, compiler=compiler):
                 process = self.start_plain(*options, compiler=compiler)
                 said = said.format(process.pid)

@@ -721,12 +721,6 @@ class Refused(AttachCase):
         self.assertIn("is not a pid", self.attach("0", code=2)[1])
         self.assertIn("a pid or a name", self.attach("http://localhost:1", code=2)[1])
 
-    def test_a_static_program(self):
-        process = self.start(PROGRAMS / "attached_static", "0", "static", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.assertEqual(process.stdout.readline(), "ready\n")
-        self.assert_refused(process.pid, r"is a static program")
-        self.assert_unharmed(process)
-
     def test_a_folder_that_other_users_can_read(self):
         process = self.start_python()
         folder = os.path.join(self.folder, "open-heapctl")
