@@ -19,7 +19,7 @@ UBSAN_OPTIONS ?= print_stacktrace=1:halt_on_error=1
 TSAN_OPTIONS  ?= halt_on_error=1:suppressions=$(CURDIR)/tests/support/tsan.supp
 export ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
 
-.PHONY: all configured demo test check check-asan check-tsan check-clang check-arm64 check-musl fuzz bench soak lint format golden install dist deb check-deb rpm tarball sbom release clean
+.PHONY: all configured demo test check check-asan check-tsan check-clang check-arm64 check-musl fuzz bench soak lint format golden install dist deb check-deb rpm tarball sbom release site clean
 
 all: configured
 	@ninja -C $(BUILD) --quiet
@@ -106,6 +106,11 @@ tarball:
 # What the products of this build are linked with, as SPDX: build/heapctl.spdx.json.
 sbom: all
 	@scripts/sbom $(BUILD) >$(BUILD)/heapctl.spdx.json
+
+# The documentation as pages, in build/site.
+site: all
+	@scripts/setup site
+	@scripts/site $(BUILD)
 
 # All that a release publishes, in build/release.
 release: all
