@@ -418,7 +418,8 @@ class Programs(AttachCase):
         self.assert_same(("main_exit_plain", "1500", "3"), confs=self.PROFILERS)
 
     def test_a_main_thread_that_is_killed(self):
-        self.assert_same(*(("main_killed", how, "500", life_ms) for how in ("exit", "filter") for life_ms in ("0", "4000")))
+        # The agent checks a second and five seconds after its start: the other thread ends later, also on a busy machine.
+        self.assert_same(*(("main_killed", how, "500", life_ms) for how in ("exit", "filter") for life_ms in ("0", "12000")))
 
     def test_a_killing_filter_meets_no_call_of_the_agent(self):
         for program, confs in (("forks_in_sandbox_glibc", ("",)), ("forks_in_sandbox", self.PROFILERS)):
