@@ -1,83 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heapctl completion: a bash function with every verb, option and kind of value. */
-#include <stdio.h>
+/* heapctl completion: the completion script of a shell. */
+#include "cli/completion.h"
+
 #include <string.h>
 
 #include "cli/option.h"
 #include "cli/verb.h"
 
-/* The bash code that fills COMPREPLY for one kind of value (see `complete` in cli/verb.h). */
-static void print_reply(const char *complete)
-{
-	if (complete == NULL)
-		puts("COMPREPLY=()");
-	else if (strcmp(complete, "@file") == 0)
-		puts("mapfile -t COMPREPLY < <(compgen -f -- \"$word\"); compopt -o filenames");
-	else if (strcmp(complete, "@folder") == 0)
-		puts("mapfile -t COMPREPLY < <(compgen -d -- \"$word\"); compopt -o filenames");
-	else if (strcmp(complete, "@command") == 0)
-		puts("mapfile -t COMPREPLY < <(compgen -c -- \"$word\")");
-	else if (strcmp(complete, "@target") == 0)
-		puts("_heapctl_words \"$(heapctl ps --names 2>/dev/null)\"; compopt -o default");
-	else
-		printf("_heapctl_words '%s'\n", complete);
-}
-
-static void print_option_names(const struct verb *verb)
-{
-	for (const struct verb_option *o = verb->options; o != NULL && o->name != NULL; o++) {
-		if (!o->is_hidden)
-			printf("--%s ", o->name);
-	}
-	fputs("--help", stdout);
-}
-
-static void print_values(const struct verb *verb)
-{
-	for (const struct verb_option *o = verb->options; o != NULL && o->name != NULL; o++) {
-		if (o->argument == NULL || o->argument[0] == '[')
-			continue;
-		printf("\t\t--%s", o->name);
-		if (o->letter != 0)
-			printf("|-%c", o->letter);
-		fputs(") ", stdout);
-		print_reply(o->complete);
-		puts("\t\t\treturn ;;");
-	}
-}
-
-static void print_verb(const struct verb *verb)
-{
-	printf("\t%s)\n\t\tcase $previous in\n", verb->name);
-	print_values(verb);
-	fputs("\t\tesac\n\t\tif [[ $word == -* ]]; then _heapctl_words '", stdout);
-	print_option_names(verb);
-	fputs("'; return; fi\n\t\t", stdout);
-	print_reply(verb->complete);
-	puts("\t\t;;");
-}
-
-static void print_script(void)
-{
-	puts("# bash completion for heapctl, made by `heapctl completion`\n"
-	     "_heapctl_words()\n"
-	     "{\n"
-	     "\tmapfile -t COMPREPLY < <(compgen -W \"$1\" -- \"$word\")\n"
-	     "}\n\n"
-	     "_heapctl()\n"
-	     "{\n"
-	     "\tlocal word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
-	     "\tif ((COMP_CWORD == 1)); then");
-	fputs("\t\t_heapctl_words '", stdout);
-	for (size_t i = 0; verb_table[i] != NULL; i++) {
-		if (!verb_table[i]->is_hidden)
-			printf("%s ", verb_table[i]->name);
-	}
-	puts("help --help --version'\n\t\treturn\n\tfi\n\tcase ${COMP_WORDS[1]} in");
-	for (size_t i = 0; verb_table[i] != NULL; i++)
-		print_verb(verb_table[i]);
-	puts("\tesac\n}\ncomplete -F _heapctl heapctl");
-}
+static const struct {
+	const char *name;
+	void (*print)(void);
+} shells[] = {
+	{ "bash", completion_print_bash },
+	{ "zsh", completion_print_zsh },
+	{ "fish", completion_print_fish },
+};
 
 static int run(const struct verb *verb, int argc, char **argv)
 {
@@ -85,20 +22,28 @@ static int run(const struct verb *verb, int argc, char **argv)
 
 	if (!option_parse(&parser, verb, argc, argv, NULL))
 		return parser.exit_code;
-	if (parser.operand_count == 1 && strcmp(parser.operands[0], "bash") != 0)
-		return verb_usage(verb, "there is completion for bash only");
-	print_script();
-	return EXIT_DONE;
+	const char *const wanted = parser.operand_count == 1 ? parser.operands[0] : "bash";
+	for (size_t i = 0; i < sizeof shells / sizeof shells[0]; i++) {
+		if (strcmp(wanted, shells[i].name) == 0) {
+			shells[i].print();
+			return EXIT_DONE;
+		}
+	}
+	return verb_usage(
+		verb, "there is no completion for '%.60s': bash, zsh and fish have one", wanted);
 }
 
 const struct verb verb_completion = {
 	.name = "completion",
-	.arguments = "[bash]",
-	.summary = "print the completion script for bash",
-	.description = "Prints the script with which bash completes verbs, options, files and "
-		       "targets. An installed heapctl has it already.",
-	.examples = "source <(heapctl completion)",
-	.complete = "bash",
+	.arguments = "[bash|zsh|fish]",
+	.summary = "print the completion script of a shell",
+	.description =
+		"Prints the script with which bash (the default), zsh or fish completes verbs, "
+		"options, files and targets. An installed heapctl has them already.",
+	.examples = "source <(heapctl completion)\n"
+		    "source <(heapctl completion zsh)\n"
+		    "heapctl completion fish | source",
+	.complete = "bash zsh fish",
 	.max_operands = 1,
 	.run = run,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heapctl man: the manual page, made from the table of verbs. */
+/* heapctl man: the manual pages, made from the table of verbs. */
 #include <stdio.h>
 #include <string.h>
 
@@ -77,7 +77,7 @@ static void print_option(const struct verb_option *option)
 
 static void print_examples(const char *examples)
 {
-	puts(".PP\n.nf\n.RS");
+	puts(".nf\n.RS");
 	for (const char *line = examples; *line != '\0';) {
 		const size_t size = strcspn(line, "\n");
 		print_text(line, size);
@@ -87,26 +87,77 @@ static void print_examples(const char *examples)
 	puts(".RE\n.fi");
 }
 
-static void print_verb(const struct verb *verb)
+/* `group_heading` is the roff request for the heading of a group of options. */
+static void print_options(const struct verb *verb, const char *group_heading)
 {
-	printf(".SS heapctl %s\n.B heapctl %s\n", verb->name, verb->name);
-	print_string(verb->arguments);
-	puts("\n.PP");
-	print_paragraphs(verb->description[0] == '\0' ? verb->summary : verb->description);
 	/* Those of diff are report's, as its description says. */
 	const bool has_own = verb->options != report_option_table || verb == &verb_report;
+
 	for (const struct verb_option *o = has_own ? verb->options : NULL;
 		o != NULL && o->name != NULL; o++) {
 		if (o->group != NULL) {
-			fputs(".PP\n\\fI", stdout);
+			fputs(group_heading, stdout);
 			print_string(o->group);
 			puts("\\fR");
 		}
 		if (!o->is_hidden)
 			print_option(o);
 	}
-	if (verb->examples != NULL)
+}
+
+static void print_usage(const struct verb *verb)
+{
+	printf(".B heapctl %s\n", verb->name);
+	print_string(verb->arguments);
+	putchar('\n');
+}
+
+static void print_description(const struct verb *verb)
+{
+	print_paragraphs(verb->description[0] == '\0' ? verb->summary : verb->description);
+}
+
+/* What the page of all verbs has of one. */
+static void print_verb(const struct verb *verb)
+{
+	printf(".SS heapctl %s\n", verb->name);
+	print_usage(verb);
+	puts(".PP");
+	print_description(verb);
+	print_options(verb, ".PP\n\\fI");
+	if (verb->examples != NULL) {
+		puts(".PP");
 		print_examples(verb->examples);
+	}
+}
+
+static void print_title(const char *name, const char *verb_name)
+{
+	printf(".TH %s", name);
+	for (const char *c = verb_name; *c != '\0'; c++)
+		putchar(*c == '-' ? '-' : *c - 'a' + 'A');
+	puts(" 1 \"\" \"heapctl " HEAPCTL_VERSION "\" \"User Commands\"");
+}
+
+/* A page of its own: heapctl-VERB(1). */
+static void print_verb_page(const struct verb *verb)
+{
+	print_title("HEAPCTL-", verb->name);
+	printf(".SH NAME\nheapctl\\-%s \\- ", verb->name);
+	print_string(verb->summary);
+	puts("\n.SH SYNOPSIS");
+	print_usage(verb);
+	puts(".SH DESCRIPTION");
+	print_description(verb);
+	puts(".SH OPTIONS");
+	print_options(verb, ".SS \\fI");
+	puts(".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nprint the help.");
+	if (verb->examples != NULL) {
+		puts(".SH EXAMPLES");
+		print_examples(verb->examples);
+	}
+	puts(".SH SEE ALSO\n.BR heapctl (1)\nfor what a TARGET and a DURATION are, the exit "
+	     "status, the environment and the other verbs");
 }
 
 static const char head[] =
@@ -151,7 +202,9 @@ static const char head[] =
 	".SH DURATIONS\n"
 	"30s, 5mins, 1.5hrs, 600 (seconds); units are ns, us, ms, secs, mins, hrs, days, weeks\n"
 	"and their usual short forms. A run lasts from 1 s to 24 h.\n"
-	".SH VERBS\n";
+	".SH VERBS\n"
+	"Each verb has a page of its own as well, for instance\n"
+	".BR heapctl\\-record (1).\n";
 
 static const char tail[] =
 	".SH EXIT STATUS\n"
@@ -229,7 +282,15 @@ static int run(const struct verb *verb, int argc, char **argv)
 
 	if (!option_parse(&parser, verb, argc, argv, NULL))
 		return parser.exit_code;
-	puts(".TH HEAPCTL 1 \"\" \"heapctl " HEAPCTL_VERSION "\" \"User Commands\"");
+	if (parser.operand_count == 1) {
+		const struct verb *const subject = verb_find(parser.operands[0]);
+
+		if (subject == NULL)
+			return verb_usage(verb, "unknown verb '%.60s'", parser.operands[0]);
+		print_verb_page(subject);
+		return EXIT_DONE;
+	}
+	print_title("HEAPCTL", "");
 	fputs(head, stdout);
 	for (size_t i = 0; verb_table[i] != NULL; i++) {
 		if (!verb_table[i]->is_hidden)
@@ -241,10 +302,14 @@ static int run(const struct verb *verb, int argc, char **argv)
 
 const struct verb verb_man = {
 	.name = "man",
-	.arguments = "",
-	.summary = "print the manual page",
-	.description = "Prints the manual page, which is made from the same table as the help.",
-	.examples = "heapctl man | man -l -",
+	.arguments = "[VERB]",
+	.summary = "print the manual page, or that of a verb",
+	.description =
+		"Prints the manual page, which is made from the same table as the help: that "
+		"of all verbs, or of one.",
+	.examples = "heapctl man | man -l -\n"
+		    "heapctl man record | man -l -",
+	.max_operands = 1,
 	.is_hidden = true,
 	.run = run,
 };

@@ -3,8 +3,8 @@
  * The verbs of the command line: one table (main.c), one file per verb.
  *
  * A verb describes its options in a table, and everything that speaks of them comes from there:
- * parsing (cli/option.h), --help (cli/verb.h), the man page (cli/man.c) and shell completion
- * (cli/completion.c). Verbs parse arguments, call the other layers and print; nothing else prints
+ * parsing (cli/option.h), --help (cli/verb.h), the man pages (cli/man.c) and shell completion
+ * (cli/completion.h). Verbs parse arguments, call the other layers and print; nothing else prints
  * or picks exit codes.
  *
  *	static const struct verb_option options[] = {

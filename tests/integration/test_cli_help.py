@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Help, manual page and completion: made from one table, so they must agree and be well formed."""
+import fcntl
 import os
+import pathlib
 import re
 import shutil
 import subprocess
 import unittest
 
-from processes import BUILD, HEAPCTL, Case, need
+from processes import BUILD, HEAPCTL, Case, need, wait_until
 
 CONTROL = ["run", "ps", "status", "activate", "deactivate", "dump", "stats", "start", "stop", "runs", "record", "longlived",
            "mallctl", "doctor"]
@@ -124,6 +126,94 @@ class Manual(Case):
             for option in re.findall(r"^ +(?:-\w, )?--([a-z-]+)", self.heapctl(verb, "--help")[0], re.M):
                 if option != "help":
                     self.assertIn(f"--{option}", page)
+
+
+    def test_every_verb_has_a_page_of_its_own(self):
+        shown = re.findall(r"^  ([a-z]+) +\S", self.heapctl("--help")[0], re.M)
+        self.assertEqual(set(CONTROL) - set(shown), set())
+        for verb in shown:
+            page = self.heapctl("man", verb)[0]
+            path = os.path.join(self.folder, f"heapctl-{verb}.1")
+            pathlib.Path(path).write_text(page)
+            result = subprocess.run([need("mandoc"), "-T", "lint", "-W", "warning", path], capture_output=True, text=True)
+            self.assertEqual([line for line in result.stdout.splitlines() if "missing date" not in line], [], verb)
+            # Those of diff and view are in the page of report.
+            options = re.findall(r"^ +(?:-\w, )?--([a-z-]+)", self.heapctl(verb, "--help")[0], re.M)
+            self.assertEqual([option for option in options if f"--{option}" not in page.replace("\\-", "-") and verb not in ("diff", "view")], [], verb)
+        built = {path.name for path in pathlib.Path(BUILD, "src/cli").glob("heapctl-*.1")}
+        self.assertEqual(built, {f"heapctl-{verb}.1" for verb in shown})
+        self.assertIn("unknown verb 'x'", self.heapctl("man", "x", code=2)[1])
+
+
+class OtherShells(Case):
+    """In zsh and fish themselves."""
+
+    def script(self, shell, name):
+        path = os.path.join(self.folder, name)
+        pathlib.Path(path).write_text(self.heapctl("completion", shell)[0])
+        return path
+
+    def setUp(self):
+        super().setUp()
+        self.environment.update(PATH=os.path.dirname(HEAPCTL) + ":" + os.environ["PATH"], HOME=self.folder, TERM="dumb")
+        open(os.path.join(self.folder, "some.heap"), "w").close()
+
+    def fish(self, line):
+        path = self.script("fish", "heapctl.fish")
+        result = subprocess.run([need("fish"), "--no-config", "-c", f"source {path}; complete -C $argv[1]", line], capture_output=True, text=True,
+                                env=self.environment, cwd=self.folder)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return [words.partition("\t")[0] for words in result.stdout.splitlines()]
+
+    def test_fish(self):
+        server, _ = self.start_redis()
+        self.wait_for_agent(server.pid)
+        self.assertEqual(self.fish("heapctl dea"), ["deactivate"])
+        self.assertEqual(self.fish("heapctl record --du"), ["--duration"])
+        self.assertIn("5mins", self.fish("heapctl record --duration "))
+        self.assertIn("rss>2GiB", self.fish("heapctl watch x --when "))
+        self.assertIn("redis-server", self.fish("heapctl status redis"))
+        self.assertEqual(self.fish("heapctl dump -o some"), ["some.heap"])
+        self.assertEqual(self.fish("heapctl ps --ye"), [])
+
+    def zsh(self, line, expected):
+        """Types a line and a tab, and waits for what zsh makes of it."""
+        self.script("zsh", "_heapctl")
+        main, terminal = os.openpty()
+        self.addCleanup(os.close, main)
+        shell = self.start(need("zsh"), "-f", "-i", stdin=terminal, stdout=terminal, stderr=terminal, cwd=self.folder, start_new_session=True,
+                           env=self.environment)
+        os.close(terminal)
+        fcntl.fcntl(main, fcntl.F_SETFL, os.O_NONBLOCK)
+        shown = ""
+
+        def has(text):
+            nonlocal shown
+            try:
+                # Without bells.
+                shown += os.read(main, 65536).decode(errors="replace").replace("\a", "")
+            except BlockingIOError:
+                pass
+            return text in shown
+
+        # The echo of the command has the quotes between the two halves.
+        os.write(main, b"PS1=; zstyle ':completion:*' menu no; fpath=($PWD $fpath); autoload -U compinit && compinit -D -u && echo rea''dy\n")
+        wait_until(lambda: has("ready"), lambda: f"zsh: {shown}")
+        shown = ""
+        os.write(main, line.encode() + b"\t")
+        wait_until(lambda: has(expected), lambda: f"{expected!r} of {line!r}: {shown!r}")
+        self.end(shell)
+
+    def test_zsh(self):
+        server, _ = self.start_redis()
+        self.wait_for_agent(server.pid)
+        self.zsh("heapctl dea", "heapctl deactivate ")
+        self.zsh("heapctl record --du", "heapctl record --duration")
+        self.zsh("heapctl mallctl x -t siz", "-t size ")
+        self.zsh("heapctl run --conf prof_le", "prof_leak:true")
+        self.zsh("heapctl status redis-s", "redis-server ")
+        self.zsh("heapctl dump -o som", "-o some.heap ")
+        self.zsh("heapctl run -- prin", "print")
 
 
 class Completion(Case):
