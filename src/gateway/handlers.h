@@ -58,5 +58,8 @@ handler api_sending;
 /* What serve --watch-file does. */
 handler api_watch, api_watches, api_captures, api_capture;
 
+/* Profiles that a client sends. */
+handler api_file;
+
 /* The page and what it needs. */
 handler page_root, page_asset, api_targets, api_history, api_profile, api_classes, api_openapi;

@@ -21,6 +21,7 @@
 #include "base/xalloc.h"
 #include "gateway/connection_slots.h"
 #include "gateway/router.h"
+#include "gateway/upload.h"
 
 enum {
 	THREAD_STACK_BYTES = 1024 * 1024,
@@ -206,7 +207,10 @@ struct http_server {
 struct exchange {
 	char *target;
 	struct buffer body;
+	struct upload upload;
+	bool is_upload; /* the body goes there */
 	size_t body_limit;
+	size_t body_size;
 	bool has_begun;
 	bool is_last; /* of its connection */
 	bool is_too_large;
@@ -217,7 +221,7 @@ static struct exchange *exchange_new(const char *target)
 {
 	struct exchange *const exchange = xmalloc(sizeof *exchange);
 
-	*exchange = (struct exchange){ .target = xstrdup(target) };
+	*exchange = (struct exchange){ .target = xstrdup(target), .upload = UPLOAD_NONE };
 	buffer_init(&exchange->body, &memory_or_exit);
 	return exchange;
 }
@@ -227,6 +231,7 @@ static void exchange_free(struct exchange *exchange)
 	if (exchange == NULL)
 		return;
 	buffer_deinit(&exchange->body);
+	upload_deinit(&exchange->upload);
 	free(exchange->target);
 	free(exchange);
 }
@@ -353,15 +358,12 @@ static enum MHD_Result send_reply(
 	return result;
 }
 
-static enum MHD_Result answer(struct http_server *server, struct MHD_Connection *connection,
-	const char *method, struct exchange *exchange)
+static struct incoming incoming_of(const struct http_server *server,
+	struct MHD_Connection *connection, const char *method, const struct exchange *exchange)
 {
-	char peer[INET6_ADDRSTRLEN];
-	struct reply reply;
-	const struct incoming incoming = {
+	return (struct incoming){
 		.method = method,
 		.target = exchange->target,
-		.protocol_peer = peer,
 		.policy = {
 			.host = header(connection, "Host"),
 			.origin = header(connection, "Origin"),
@@ -373,19 +375,44 @@ static enum MHD_Result answer(struct http_server *server, struct MHD_Connection 
 		.accept = header(connection, "Accept"),
 		.content_type = header(connection, "Content-Type"),
 		.if_none_match = header(connection, "If-None-Match"),
-		.body = buffer_string(&exchange->body),
-		.body_size = exchange->body.size,
-		.body_too_large = exchange->is_too_large,
 		.is_private = server->listener->is_unix && server->listener->is_private,
 		.client_fd = client_fd(connection),
 	};
+}
 
+/* The upload as a blob, if there is one; a failure is replied. */
+static bool take_upload(struct exchange *exchange, struct blob **upload, struct reply *reply)
+{
+	struct error err = { 0 };
+
+	if (!exchange->is_upload || exchange->is_too_large ||
+		upload_take(&exchange->upload, upload, &err))
+		return true;
+	reply_error(reply, &err);
+	return false;
+}
+
+static enum MHD_Result answer(struct http_server *server, struct MHD_Connection *connection,
+	const char *method, struct exchange *exchange)
+{
+	CLEANUP(blob_cleanup) struct blob *upload = NULL;
+	char peer[INET6_ADDRSTRLEN];
+	struct reply reply;
+	struct incoming incoming = incoming_of(server, connection, method, exchange);
+
+	incoming.protocol_peer = peer;
+	incoming.body = buffer_string(&exchange->body);
+	incoming.body_size = exchange->body.size;
+	incoming.body_too_large = exchange->is_too_large;
 	name_peer(server, connection, peer);
 	MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, 0);
 	reply_init(&reply);
 	__atomic_add_fetch(&server->gateway->counters.active, 1, __ATOMIC_RELAXED);
 	enter(server, connection, CONNECTION_WORK, NULL);
-	router_answer(server->gateway, &incoming, &reply);
+	if (take_upload(exchange, &upload, &reply)) {
+		incoming.upload = upload;
+		router_answer(server->gateway, &incoming, &reply);
+	}
 	if (exchange->is_last)
 		reply_header(&reply, "Connection", "close");
 	enter(server, connection, CONNECTION_ANSWER, reply.body);
@@ -398,12 +425,15 @@ static enum MHD_Result answer(struct http_server *server, struct MHD_Connection 
 /* Collects the body; MHD_NO closes the connection of a client that keeps sending too much. */
 static enum MHD_Result take_body(struct exchange *exchange, const char *data, size_t *size)
 {
-	if (exchange->body.size + *size > exchange->body_limit)
+	if (exchange->body_size + *size > exchange->body_limit)
 		exchange->is_too_large = true;
-	if (!exchange->is_too_large)
-		buffer_append(&exchange->body, data, *size);
-	else
+	if (exchange->is_too_large)
 		exchange->discarded += *size;
+	else if (exchange->is_upload)
+		upload_append(&exchange->upload, data, *size);
+	else
+		buffer_append(&exchange->body, data, *size);
+	exchange->body_size += *size;
 	*size = 0;
 	return exchange->discarded > DISCARDED_BYTES_MAX ? MHD_NO : MHD_YES;
 }
@@ -533,6 +563,38 @@ static enum MHD_Result check_head(const struct http_server *server,
 	return result;
 }
 
+/* Clients without the right to it fill no files. */
+static enum MHD_Result begin_upload(struct http_server *server, struct MHD_Connection *connection,
+	const char *method, const char *version, struct exchange *exchange)
+{
+	const struct incoming incoming = incoming_of(server, connection, method, exchange);
+	struct reply reply;
+
+	reply_init(&reply);
+	if (router_admits(server->gateway, &incoming, &reply)) {
+		reply_deinit(&reply);
+		exchange->is_upload = true;
+		return check_head(server, connection, version, exchange);
+	}
+	reply_header(&reply, "Connection", "close");
+	const enum MHD_Result result = send_reply(server, connection, &reply);
+	reply_deinit(&reply);
+	return result;
+}
+
+static enum MHD_Result begin_body(struct http_server *server, struct MHD_Connection *connection,
+	const char *method, const char *version, struct exchange *exchange)
+{
+	const struct route *const routes = server->gateway->routes;
+	const uint64_t upload_limit = router_upload_limit(routes, method, exchange->target);
+
+	exchange->body_limit = upload_limit > 0
+				       ? upload_limit
+				       : router_body_limit(routes, method, exchange->target);
+	return upload_limit > 0 ? begin_upload(server, connection, method, version, exchange)
+				: check_head(server, connection, version, exchange);
+}
+
 static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url,
 	const char *method, const char *version, const char *data, size_t *size, void **state)
 {
@@ -544,9 +606,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
 		return MHD_NO;
 	if (!exchange->has_begun) {
 		exchange->has_begun = true;
-		exchange->body_limit =
-			router_body_limit(server->gateway->routes, method, exchange->target);
-		return check_head(server, connection, version, exchange);
+		return begin_body(server, connection, method, version, exchange);
 	}
 	if (*size > 0)
 		return take_body(exchange, data, size);

@@ -190,11 +190,12 @@ static void put_responses(struct json_writer *json, const struct route *route)
 
 static void put_body(struct json_writer *json, const struct route *route)
 {
-	if (route->body_limit == 0)
+	if (route->body_limit == 0 && route->upload_limit == 0)
 		return;
 	json_member_object(json, "requestBody");
 	json_member_object(json, "content");
-	json_member_object(json, "application/x-www-form-urlencoded");
+	json_member_object(json, route->upload_limit > 0 ? "application/octet-stream"
+							 : "application/x-www-form-urlencoded");
 	json_object_end(json);
 	json_object_end(json);
 	json_object_end(json);

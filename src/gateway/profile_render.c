@@ -268,6 +268,8 @@ static const char *describe_id(
 	const time_t seconds = (time_t)((is_now ? clock_realtime_ms() : id) / 1000);
 	struct tm parts;
 
+	if (render->file != NULL)
+		return id == render->base_id ? render->base_file : render->file;
 	if (id < 0)
 		return "what was in use before it";
 	gmtime_r(&seconds, &parts);
@@ -291,12 +293,14 @@ static void add_heading(struct command_line *line, const struct backend *backend
 {
 	char now[PROFILE_TIME_BYTES], before[PROFILE_TIME_BYTES], number[16];
 
-	command_line_add(line, "--title", backend->target.label);
-	describe_id(render, render->id, now);
+	/* Otherwise the profile says what it is of. */
+	if (backend->target.label[0] != '\0')
+		command_line_add(line, "--title", backend->target.label);
+	const char *const shown = describe_id(render, render->id, now);
 	CLEANUP(free_cleanup)
 	char *subtitle = render->base_id < 0
-				 ? xstrdup(now)
-				 : xasprintf("%s compared with %s", now,
+				 ? xstrdup(shown)
+				 : xasprintf("%s compared with %s", shown,
 					   describe_id(render, render->base_id, before));
 	command_line_add(line, "--subtitle", subtitle);
 	if (backend->pid == 0)

@@ -78,8 +78,10 @@ struct route {
 	const char *changes_with;	     /* the same, when this parameter is given */
 	bool is_open;			     /* needs no token: the page's own files */
 	bool errors_are_text;		     /* plain text instead of JSON */
-	int error_status;  /* of failures other than a wrong request; 0: by their kind */
-	size_t body_limit; /* in bytes; 0: small forms only */
+	int error_status;      /* of failures other than a wrong request; 0: by their kind */
+	size_t body_limit;     /* in bytes; 0: small forms only */
+	uint64_t upload_limit; /* of a body that becomes a file, of clients with the token; 0: none
+				*/
 	bool (*handle)(struct gateway *gateway, const struct request *request, struct reply *reply,
 		struct error *err);
 };
@@ -101,8 +103,9 @@ struct request {
 	struct request_value values[REQUEST_PARAMETERS_MAX]; /* as in route->parameters */
 	const char *body;
 	size_t body_size;
-	const char *host;	   /* the header; "" without one */
-	const char *accept;	   /* the same */
+	struct blob *upload; /* instead of a body, of a route with an upload_limit; borrowed */
+	const char *host;    /* the header; "" without one */
+	const char *accept;  /* the same */
 	const char *if_none_match; /* the same */
 	int client_fd;		   /* to notice that the client left; -1: none */
 };

@@ -229,7 +229,9 @@ static unsigned parse_method(const char *method)
 	return strcmp(method, "POST") == 0 ? METHOD_POST : 0;
 }
 
-size_t router_body_limit(const struct route *routes, const char *method, const char *target)
+/* The route of a request whose body is not there yet; NULL when there is none. */
+static const struct route *route_of(
+	const struct route *routes, const char *method, const char *target)
 {
 	struct request request = { .method = parse_method(method) };
 	struct http_target parsed;
@@ -239,11 +241,23 @@ size_t router_body_limit(const struct route *routes, const char *method, const c
 	CLEANUP(free_cleanup) char *path = NULL;
 
 	if (!http_target_parse(text, &parsed, &err))
-		return FORM_BYTES;
+		return NULL;
 	path = xstrdup(parsed.path);
-	if (!router_match(routes, path, &request, &allowed, &err) || request.route->body_limit == 0)
-		return FORM_BYTES;
-	return request.route->body_limit;
+	return router_match(routes, path, &request, &allowed, &err) ? request.route : NULL;
+}
+
+uint64_t router_upload_limit(const struct route *routes, const char *method, const char *target)
+{
+	const struct route *const route = route_of(routes, method, target);
+
+	return route == NULL ? 0 : route->upload_limit;
+}
+
+size_t router_body_limit(const struct route *routes, const char *method, const char *target)
+{
+	const struct route *const route = route_of(routes, method, target);
+
+	return route == NULL || route->body_limit == 0 ? FORM_BYTES : route->body_limit;
 }
 
 static void reply_not_allowed(unsigned allowed, const struct error *err, struct reply *reply)
@@ -313,6 +327,7 @@ static bool parse(const struct gateway *gateway, const struct incoming *incoming
 	parsed->request.method = parse_method(incoming->method);
 	parsed->request.body = incoming->body;
 	parsed->request.body_size = incoming->body_size;
+	parsed->request.upload = incoming->upload;
 	parsed->request.host = incoming->policy.host == NULL ? "" : incoming->policy.host;
 	parsed->request.accept = incoming->accept == NULL ? "" : incoming->accept;
 	parsed->request.if_none_match =
@@ -402,8 +417,9 @@ static void handle(struct gateway *gateway, const struct request *request, struc
 		reply_failure(request, &err, reply);
 }
 
-static void answer(struct gateway *gateway, const struct incoming *incoming, struct parsed *parsed,
-	struct reply *reply)
+/* Origin, token and parameters, in this order. */
+static bool check_request(struct gateway *gateway, const struct incoming *incoming,
+	struct parsed *parsed, struct reply *reply)
 {
 	struct request *const request = &parsed->request;
 	struct error err = { 0 };
@@ -414,18 +430,28 @@ static void answer(struct gateway *gateway, const struct incoming *incoming, str
 	if (!check_origin(gateway, incoming, is_change, &guard_err)) {
 		__atomic_add_fetch(&gateway->counters.refused, 1, __ATOMIC_RELAXED);
 		reply_error(reply, &guard_err);
-		return;
+		return false;
 	}
 	if (gateway->token != NULL && !incoming->is_private && !request->route->is_open &&
 		!request_policy_has_token(incoming->policy.authorization, gateway->token)) {
 		__atomic_add_fetch(&gateway->counters.refused, 1, __ATOMIC_RELAXED);
 		reply_without_token(incoming, reply);
-		return;
+		return false;
 	}
-	if (!is_valid) {
+	if (!is_valid)
 		reply_failure(request, &err, reply);
+	return is_valid;
+}
+
+static void answer(struct gateway *gateway, const struct incoming *incoming, struct parsed *parsed,
+	struct reply *reply)
+{
+	struct request *const request = &parsed->request;
+	struct error err = { 0 };
+
+	if (!check_request(gateway, incoming, parsed, reply))
 		return;
-	}
+	const bool is_change = router_is_change(request);
 	/* HEAD, as sent by link checkers, must change nothing. */
 	if (is_change && strcmp(incoming->method, "HEAD") == 0) {
 		error_set(&err, ERROR_USAGE, "HEAD is not allowed for a change");
@@ -436,6 +462,16 @@ static void answer(struct gateway *gateway, const struct incoming *incoming, str
 	handle(gateway, request, reply);
 	if (is_change)
 		log_change(gateway, incoming, reply->status);
+}
+
+bool router_admits(struct gateway *gateway, const struct incoming *incoming, struct reply *reply)
+{
+	struct parsed parsed = { 0 };
+	const bool ok = parse(gateway, incoming, &parsed, reply) &&
+			check_request(gateway, incoming, &parsed, reply);
+
+	parsed_deinit(&parsed);
+	return ok;
 }
 
 void router_answer(struct gateway *gateway, const struct incoming *incoming, struct reply *reply)

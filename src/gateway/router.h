@@ -22,12 +22,22 @@ struct incoming {
 	const char *body;
 	size_t body_size;
 	bool body_too_large;
-	bool is_private; /* came in by a unix socket: no browser, no token */
+	struct blob *upload; /* instead of a body; NULL without one */
+	bool is_private;     /* came in by a unix socket: no browser, no token */
 	int client_fd;
 };
 
 /* How many bytes of body the request may have. */
 size_t router_body_limit(const struct route *routes, const char *method, const char *target);
+
+/*
+ * How large a body that becomes a file may be; 0 where the route takes none. It is for clients
+ * that router_admits.
+ */
+uint64_t router_upload_limit(const struct route *routes, const char *method, const char *target);
+
+/* Whether the request may be made at all, before its body is there; if not, the reply says why. */
+bool router_admits(struct gateway *gateway, const struct incoming *incoming, struct reply *reply);
 
 void router_answer(struct gateway *gateway, const struct incoming *incoming, struct reply *reply);
 

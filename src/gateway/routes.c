@@ -15,6 +15,7 @@
 
 enum {
 	SYMBOL_BODY_BYTES = 8 * 1024 * 1024,
+	UPLOAD_BYTES = 512 * 1024 * 1024,
 	DELTA_SECONDS_MAX = 600,
 };
 
@@ -238,6 +239,21 @@ static const struct parameter trend_parameters[] = {
 	{ 0 },
 };
 
+static const struct parameter file_parameters[] = {
+	{ "base_size", PARAMETER_NUMBER, .min = 0, .max = UPLOAD_BYTES,
+		.help = "so many bytes of the body are a profile that is subtracted from the one "
+			"behind them" },
+	{ "name", PARAMETER_TEXT, .help = "what the profile is called in headings and errors" },
+	{ "base_name", PARAMETER_TEXT, .help = "the same of the one that is subtracted" },
+	DRAWING,
+	{ 0 },
+};
+
+static const struct route_status file_statuses[] = {
+	{ 413, "the body is larger than 512 MiB" },
+	{ 0 },
+};
+
 static const struct parameter snapshot_parameters[] = {
 	{ "id", PARAMETER_NUMBER, .min = 1, .max = INT64_MAX, .help = "id of the snapshot" },
 	{ "base", PARAMETER_NUMBER, .min = 1, .max = INT64_MAX,
@@ -420,6 +436,20 @@ const struct route routes[] = {
 		.summary = "the profile of a kept snapshot, or what changed since another",
 		.parameters = snapshot_parameters, .schema = "Drawing",
 		.format_media_type = profile_format_media_type, .handle = api_snapshot },
+	{ .methods = METHOD_POST,
+		.scope = ROUTE_GLOBAL,
+		.tag = "page",
+		.media_type = JSON,
+		.pattern = "/api/v1/file",
+		.summary = "draws the profile in the body, of any format that heapctl report "
+			   "reads; nothing is kept",
+		.changes = true,
+		.parameters = file_parameters,
+		.statuses = file_statuses,
+		.schema = "Drawing",
+		.format_media_type = profile_format_media_type,
+		.upload_limit = UPLOAD_BYTES,
+		.handle = api_file },
 	{ API, .scope = ROUTE_TARGET, .pattern = "/api/v1/moment",
 		.summary = "the former name of /api/v1/snapshot, until 0.3",
 		.parameters = snapshot_parameters, .schema = "Drawing",

@@ -96,7 +96,8 @@ class Document(GatewayCase):
             self.assertIn("frame-ancestors", answer.headers["Content-Security-Policy"])
             self.assertNotIn("Access-Control-Allow-Origin", answer.headers)
         answer = self.ask(path, method, body=b"a" * 9_000_000)
-        self.assertEqual(answer.status, 413, answer)
+        # What becomes a file may be larger: test_too_large_a_file_is_refused_before_it_is_sent.
+        self.assertEqual(answer.status, 400 if pattern == "/api/v1/file" else 413, answer)
         self.assertIn("413", operation["responses"])
         if method == "POST" and self.get(f"/targets/{self.VALUES['target']}/v1/status").json["run"]:
             self.post("/v1/runs/stop")
@@ -918,6 +919,28 @@ class Safety(GatewayCase):
         self.assertIn("chmod", message)
         _, message = self.heapctl("serve", "--listen", "127.0.0.1", code=2)
         self.assertIn("port", message)
+
+    def test_files_are_drawn_for_those_with_the_token(self):
+        stacks, more = b"main;parse 300\nmain;grow 100\n", b"main;parse 300\nmain;grow 150\n"
+        self.start_gateway("--token-file", self.write_token(), self.process.pid)
+        own = {"Authorization": "Bearer correct-horse-battery"}
+        self.expect(self.post("/api/v1/file?format=text", body=stacks), 401)
+        self.expect(self.post("/api/v1/file?format=text", {**own, "Origin": "http://elsewhere.example"}, stacks), 403)
+        self.expect(self.ask("/api/v1/file?format=text", headers=own), 405)
+        answer = self.expect(self.post("/api/v1/file?format=collapsed&name=a.txt", own, stacks), 200)
+        self.assertEqual(answer.text, "main;parse 300\nmain;grow 100\n")
+        answer = self.expect(self.post(f"/api/v1/file?format=rows&base_size={len(stacks)}", own, stacks + more), 200)
+        self.assertEqual(answer.json["total"]["value"], 50)
+        for path, body, why in (("", b"", "no profile in its body"), ("?name=x.bin", b"nonsense", "x.bin: byte 0: not a profile"), ("?format=raw", stacks, "what was sent"),
+                                (f"?base_size={len(stacks)}", stacks, "base_size must leave something")):
+            answer = self.expect(self.post(f"/api/v1/file{path}", own, body), 400)
+            self.assertIn(why, answer.json["error"]["message"])
+
+    def test_too_large_a_file_is_refused_before_it_is_sent(self):
+        self.start_gateway(self.process.pid)
+        with socket.create_connection(("127.0.0.1", self.port)) as connection:
+            connection.sendall(f"POST /api/v1/file HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\nContent-Length: {1 << 40}\r\n\r\n".encode())
+            self.assertRegex(connection.recv(4096), rb"^HTTP/1.1 413 ")
 
     def test_the_token_is_asked_for(self):
         self.start_gateway("--token-file", self.write_token(), self.process.pid)

@@ -62,4 +62,4 @@ export function saveBlob(blob, name) {
 }
 
 /* Saves what the path gives; a plain link could not carry the token. */
-export const download = async (path, name) => saveBlob(await getBlob(path), name);
+export const download = async (path, name, options) => saveBlob(await getBlob(path, options), name);

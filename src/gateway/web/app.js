@@ -3,6 +3,7 @@
  * The page: what is shown follows from the address behind '#'.
  *
  *	#/			all targets
+ *	#//file			profile files that were dropped onto the page
  *	#/4711			a target; /runs, /profile, /memory, /watch and /mallctl are its other views
  *	#/redis-server/history	what was kept of all targets of that name, ended ones as well
  *
@@ -11,6 +12,7 @@
 import { setToken } from '/assets/api.js';
 import { problemBox } from '/assets/controls.js';
 import { button, el } from '/assets/dom.js';
+import { showFiles, startDrop } from '/assets/files.js';
 import { showTarget } from '/assets/target.js';
 import { showTargets } from '/assets/targets.js';
 
@@ -71,7 +73,7 @@ async function show() {
   const turn = ++turns;
   content.replaceChildren(page);
   try {
-    const end = await (address.target === '' ? showTargets(page) : showTarget(page, address)) ?? (() => {});
+    const end = await (address.target !== '' ? showTarget(page, address) : address.view === 'file' ? showFiles(page, address.values) : showTargets(page)) ?? (() => {});
     /* The user has navigated meanwhile. */
     if (turn !== turns)
       end();
@@ -111,5 +113,6 @@ function takeToken() {
 
 takeToken();
 startTheme();
+startDrop();
 addEventListener('hashchange', show);
 show();

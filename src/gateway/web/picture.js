@@ -9,6 +9,7 @@
  *	fileName(extension)
  *	link()		the page's address for the values
  *	leading()	elements before the shapes
+ *	request()	where there is one: options of fetch, of a profile that is sent
  */
 import { download, getJson, getText } from '/assets/api.js';
 import { actionButton, copyLink, fill, filters, patternInput, problemBox, saveMenu, segments, select } from '/assets/controls.js';
@@ -100,18 +101,22 @@ export class PictureView {
   drawControls() {
     const { values } = this.source;
     const pattern = (key, label, title) => patternInput(label, values[key], title, value => this.set({ [key]: value }));
-    const saved = this.source.isDifference() ? SAVED : [...SAVED, ['raw', 'Raw profile', 'heap']];
+    const saved = this.source.isDifference() || this.source.request ? SAVED : [...SAVED, ['raw', 'Raw profile', 'heap']];
     fill(this.controls,
       el('div.row', this.source.leading(), segments('as', SHAPES, this.shape, shape => this.set({ shape })),
         el('span.spring'), actionButton('Copy link', copyLink),
         saveMenu(saved.map(([format, text, extension]) =>
-          [text, () => download(this.path(format), this.source.fileName(extension))]).concat(this.shape !== 'flame' ? []
+          [text, () => download(this.path(format), this.source.fileName(extension), this.fetchOptions())]).concat(this.shape !== 'flame' ? []
           : SHOWN.map(([format, text]) => [text, () => this.flame?.save(format)])))),
       this.shape === 'flame' ? null : el('div.row',
         select('of', COUNTERS, values.counter || 'inuse_space', counter => this.set({ counter })),
         select('by', GRANULARITIES, values.granularity || 'functions', granularity => this.set({ granularity })),
         filters(FILTERS.some(([key]) => values[key]), FILTERS.map(([key, label, title]) => pattern(key, label, title)))));
     this.controls.querySelectorAll('select, button, input').forEach((element, i) => { element.dataset.place = i; });
+  }
+
+  fetchOptions(signal) {
+    return { ...this.source.request?.(), signal };
   }
 
   path(format, options = {}) {
@@ -136,7 +141,7 @@ export class PictureView {
 
   async draw_flame(signal) {
     await loadFlame();
-    const load = async options => getJson(this.source.path('flame-data', { frames: FRAMES, ...options }), { signal });
+    const load = async options => getJson(this.source.path('flame-data', { frames: FRAMES, ...options }), this.fetchOptions(signal));
     const data = await load(globalThis.heapctlFlame.query(this.source.values.view ?? ''));
     if (signal.aborted)
       return;
@@ -157,7 +162,7 @@ export class PictureView {
   }
 
   async draw_graph(signal) {
-    const text = await getText(this.path('graph'), { signal });
+    const text = await getText(this.path('graph'), this.fetchOptions(signal));
     const graph = new GraphView(text);
     this.place.replaceChildren(graph.element);
     graph.fit();
@@ -165,7 +170,7 @@ export class PictureView {
 
   async draw_text(signal) {
     const { values } = this.source;
-    this.rows = new RowTable(options => getJson(this.path('rows', options), { signal }), values, this.source.isDifference(), {
+    this.rows = new RowTable(options => getJson(this.path('rows', options), this.fetchOptions(signal)), values, this.source.isDifference(), {
       changed: chosen => {
         Object.assign(values, chosen);
         history.replaceState(null, '', this.source.link());
