@@ -39,7 +39,7 @@ PROGRAMS = {
     "gdb": ("gdb", "-batch", "-ex", "file {heapctl}", "-ex", "info functions xyz"),
     "clang": ("clang++", "-c", "{folder}/a.cc", "-o", "{folder}/a.o"),
     "git": ("git", "-C", "{root}", "log", "--stat", "-200"),
-    "perl": ("perl", "-e", "my %h; for (1..200000) { $h{$_} = \"x$_\" }; require File::Find; require Getopt::Long; require Data::Dumper; 1"),
+    "tidy": ("clang-tidy", "{folder}/a.cc", "--"),
 }
 
 
@@ -82,7 +82,7 @@ def take_profiles(folder):
     for name, command in PROGRAMS.items():
         path = folder / f"{name}.100.0.i0.heap"
         subprocess.run([BUILD / "heapctl", "run", "--activate", "--sample", "4KiB", "--record", path, "--",
-                        *(word if name == "perl" else word.format(**words) for word in command)], check=True, capture_output=True,
+                        *(word.format(**words) for word in command)], check=True, capture_output=True,
                        env=dict(os.environ, HEAPCTL_DIR=str(folder / "agents")))
         paths.append(path)
     return paths
@@ -112,7 +112,7 @@ def synthesize(database, paths):
         ms = 1000 * (end - STEP * (SNAPSHOTS - 1 - at))
         database.run(f"""INSERT INTO sample ({KEY}, stack, samples, sampled_bytes, sampling_interval)
             SELECT service, if(h % {2 * services} < {services}, 'v2', 'v3') AS v, concat('host', toString(h)), 1000 + h, toDateTime({end - 20 * 86400}),
-            toDateTime(intDiv({ms} + h, 1000)), {ms} + h, stack, n, n * mean, 524288 FROM
+            toDateTime(intDiv({ms} + h, 1000)), {ms} + h, stack, n, round(n * mean), 524288 FROM
             (SELECT service, h, stack, mean, round(lambda + sqrt(lambda) * {normal('h', 'stack', at)}) AS n FROM
             (SELECT service, h, stack, mean, 8 * exp(0.5 * {normal('h')} + 0.8 * {normal('h', 'stack')}) *
             (1 + {at} * (0.03 * (number = 3 AND h % {2 * services} >= {services}) + 0.2 * (number = 5 AND h = 97))) AS lambda

@@ -9,22 +9,30 @@
 #define DAY_MS INT64_C(86400000)
 #define DAY_S INT64_C(86400)
 
+/* What is summed at once: a million samples take the server some 200 MB; a query, 256 KiB. */
+enum { HOSTS_MAX = 100, SAMPLES_MAX = 1000000 };
+
 #define PROCESS "service, host, pid, started"
 #define DAY "toDate(toUInt16(intDiv(snapshot, 86400000)))"
 #define HOUR "(snapshot % 86400000) / 3600000"
 
 /* Days since 1970; all hosts where it has none. */
 struct day_range {
-	const char *host;
+	const char **hosts;
+	size_t host_count;
 	int64_t first, end; /* the one after the last */
 };
 
 static void append_host(struct buffer *out, const struct day_range *range)
 {
-	if (range->host == NULL)
+	if (range->host_count == 0)
 		return;
-	buffer_append_string(out, " AND host = ");
-	clickhouse_append_quoted(out, range->host);
+	buffer_append_string(out, " AND host IN (");
+	for (size_t i = 0; i < range->host_count; i++) {
+		buffer_append_string(out, i == 0 ? "" : ",");
+		clickhouse_append_quoted(out, range->hosts[i]);
+	}
+	buffer_append_char(out, ')');
 }
 
 /* Of `profile` and `sample`. */
@@ -150,7 +158,7 @@ bool growth_days_missing(struct clickhouse *clickhouse, int64_t since_ms, int64_
 bool growth_days_sum(struct clickhouse *clickhouse, const char *host, int64_t since_ms,
 	int64_t now_ms, struct error *err)
 {
-	struct day_range week = { .host = host, .first = since_ms / DAY_MS };
+	struct day_range week = { .hosts = &host, .host_count = 1, .first = since_ms / DAY_MS };
 	const int64_t end = now_ms / DAY_MS;
 
 	for (; week.first < end; week.first = week.end) {
@@ -163,27 +171,44 @@ bool growth_days_sum(struct clickhouse *clickhouse, const char *host, int64_t si
 	return true;
 }
 
+/* The hosts of a week from a row on, as many as are summed at once; the row after them. */
+static size_t take_hosts(const json_t *rows, size_t at, int64_t end, struct day_range *range)
+{
+	const uint64_t week = clickhouse_unsigned(json_array_get(rows, at), 0);
+	uint64_t samples = 0;
+
+	range->host_count = 0;
+	range->first = 7 * (int64_t)week;
+	range->end = range->first + 7 < end ? range->first + 7 : end;
+	for (; at < json_array_size(rows) && range->host_count < HOSTS_MAX; at++) {
+		const json_t *const row = json_array_get(rows, at);
+		samples += clickhouse_unsigned(row, 2);
+		if (clickhouse_unsigned(row, 0) != week ||
+			(range->host_count != 0 && samples > SAMPLES_MAX))
+			break;
+		range->hosts[range->host_count++] = clickhouse_text(row, 1);
+	}
+	return at;
+}
+
 bool growth_days_sum_all(struct clickhouse *clickhouse, int64_t now_ms, struct error *err)
 {
 	const struct day_range all = { .end = now_ms / DAY_MS };
+	const char *hosts[HOSTS_MAX];
+	struct day_range range = { .hosts = hosts };
 	CLEANUP(buffer_deinit) struct buffer query = BUFFER_OR_EXIT;
 	CLEANUP(clickhouse_rows_cleanup) json_t *rows = NULL;
-	size_t index;
-	json_t *row;
 
-	buffer_append_string(
-		&query, "SELECT host, intDiv(toUInt64(toUInt16(day)), 7) AS week FROM ");
-	append_unsummed(&query, &all);
 	clickhouse_begin_writing(clickhouse);
-	buffer_append_string(&query, " GROUP BY host, week ORDER BY host, week");
-	if (!clickhouse_select(clickhouse, buffer_string(&query), "su", &rows, err))
+	buffer_append_string(&query,
+		"SELECT intDiv(toUInt64(toUInt16(day)), 7) AS week, host, sum(all_rows) FROM ");
+	append_unsummed(&query, &all);
+	buffer_append_string(&query, " GROUP BY week, host ORDER BY week, host");
+	if (!clickhouse_select(clickhouse, buffer_string(&query), "usu", &rows, err))
 		return false;
-	json_array_foreach(rows, index, row)
-	{
-		const int64_t first = 7 * (int64_t)clickhouse_unsigned(row, 1);
-		const struct day_range week = { clickhouse_text(row, 0), first,
-			first + 7 < all.end ? first + 7 : all.end };
-		if (!sum(clickhouse, &week, err))
+	for (size_t at = 0; at < json_array_size(rows);) {
+		at = take_hosts(rows, at, all.end, &range);
+		if (!sum(clickhouse, &range, err))
 			return false;
 	}
 	return true;

@@ -21,7 +21,7 @@
 MUST_CHECK bool growth_days_sum(struct clickhouse *clickhouse, const char *host, int64_t since_ms,
 	int64_t now_ms, struct error *err);
 
-/* The same for all hosts and days, a week of a host at a time. */
+/* The same for all hosts and days, some hosts and a week at a time. */
 MUST_CHECK bool growth_days_sum_all(
 	struct clickhouse *clickhouse, int64_t now_ms, struct error *err);
 
