@@ -27,7 +27,7 @@ class SendingCase(GatewayCase):
     def setUp(self):
         super().setUp()
         SendingCase.databases += 1
-        server.name = f"serve{Served.databases}"
+        server.name = f"serve{SendingCase.databases}"
         self.login = (server.url(), "--password-file", server.password_file)
         self.history = os.path.join(self.folder, "history")
         self.make_tables()
@@ -178,6 +178,59 @@ class Served(SendingCase):
                       ("--history", self.history, "--send", "http://x/heap"), ("--history", self.history, "--send", "clickhouse://u:secret@x/heap")):
             said = self.heapctl("serve", *words, code=2)[1]
             self.assertNotIn("secret", said)
+
+
+class Gateways(SendingCase):
+    """Three hosts of two services, one in two versions; the database fails and comes back."""
+
+    HOSTS = (("a", "shop", "1"), ("b", "shop", "2"), ("c", "cart", "1"))
+
+    def unsent(self, port):
+        self.port = port
+        return self.state()["unsent"]
+
+    def history_of(self, host):
+        self.history = os.path.join(self.folder, f"history-{host}")
+        return self.stored()
+
+    def test_all_that_three_gateways_took_arrives_once_and_is_answered(self):
+        self.load_redis(self.redis_port)
+        gateways, ports = [], []
+        for host, service, version in self.HOSTS:
+            self.history = os.path.join(self.folder, f"history-{host}")
+            gateways.append(self.serve("--host", host, "--service", service, "--version", version))
+            ports.append(self.port)
+        wait_until(lambda: server.rows("SELECT uniqExact(host) FROM profile") == [["3"]], "a snapshot of each host")
+        server.kill()
+        wait_until(lambda: all(self.unsent(port) >= 2 for port in ports), "snapshots that cannot be sent")
+        server.start()
+        wait_until(lambda: server.rows("SELECT min(n) > 4 FROM (SELECT host, count() AS n FROM profile GROUP BY host)") == [[1]], "the later ones")
+        for gateway in gateways:
+            gateway.terminate()
+            gateway.wait(30)
+        # What a gateway could not send any more is sent by hand.
+        for host, service, version in self.HOSTS:
+            self.heapctl("send", os.path.join(self.folder, f"history-{host}"), "--host", host, "--service", service, "--version", version, "--to", *self.login)
+            kept = self.history_of(host)
+            self.assertEqual({int(row[0]) for row in server.rows(f"SELECT snapshot FROM profile WHERE host = '{host}'")}, kept)
+        self.assertEqual(*server.rows("SELECT count(), uniqExact(service, host, pid, started, snapshot, stack) FROM sample FINAL")[0])
+
+        def ask(*words):
+            return json.loads(self.heapctl("fleet", *words, "--json", "--store", *self.login)[0])
+        hosts = ask("hosts")["hosts"]
+        self.assertEqual({(row["host"], row["service"], row["version"]) for row in hosts}, set(self.HOSTS))
+        self.assertTrue(all(row["bytes"] > 0 and row["rss_bytes"] > 0 for row in hosts))
+        top = ask("top")
+        self.assertAlmostEqual(top["total_bytes"], sum(row["bytes"] for row in hosts), delta=1)
+        # One Redis is on all three hosts, so its sites are the same in all.
+        self.assertEqual({site["hosts"] for site in top["sites"] if site["service"] == "shop"}, {2})
+        self.assertIn("<!doctype html>", self.heapctl("fleet", "flame", "--store", *self.login)[0][:100])
+        self.assertEqual(ask("diff", "--since", "10mins", "--ago", "1s", "--service", "cart")["difference"], True)
+        self.assertEqual({site["hosts"] for site in ask("growth")["sites"]}, {1})
+        self.assertEqual((ask("versions", "--service", "shop")["base_version"], ask("versions", "--service", "shop")["version"]), ("1", "2"))
+        self.assertEqual(ask("outliers", "--service", "shop")["sites"], [])
+        self.assertEqual(ask("symbolize").keys(), {"completed", "improved", "unchanged"})
+        self.assertIn("CREATE TABLE", self.heapctl("fleet", "schema", "--store", *self.login)[0])
 
 
 class Followed(SendingCase):
