@@ -20,6 +20,7 @@
 
 #include "base/image_exchange.h"
 #include "sampler/thread_states.h"
+#include "unwind/modules.h"
 
 /* --- errno --- */
 
@@ -37,11 +38,29 @@ extern const ElfW(Ehdr) image_header __asm__("__ehdr_start") __attribute__((visi
 
 static struct dl_phdr_info program = { .dlpi_name = "", .dlpi_adds = 1 };
 
+/* With one more that stands for .eh_frame. */
+static void add_frames(const struct image_exchange *exchange)
+{
+	enum { HEADERS_MAX = 32 };
+	static ElfW(Phdr) headers[HEADERS_MAX];
+	const size_t count = program.dlpi_phnum;
+
+	if (exchange->program_frames == 0 || count >= HEADERS_MAX)
+		return;
+	memcpy(headers, program.dlpi_phdr, count * sizeof *headers);
+	headers[count] = (ElfW(Phdr)){ .p_type = UNWIND_PT_FRAMES,
+		.p_vaddr = exchange->program_frames - exchange->program_bias,
+		.p_memsz = exchange->program_frames_bytes };
+	program.dlpi_phdr = headers;
+	program.dlpi_phnum++;
+}
+
 void image_libc_learn_program(const struct image_exchange *exchange)
 {
 	program.dlpi_addr = exchange->program_bias;
 	program.dlpi_phdr = (const ElfW(Phdr) *)(uintptr_t)exchange->program_headers;
 	program.dlpi_phnum = (ElfW(Half))exchange->program_header_count;
+	add_frames(exchange);
 }
 
 int dl_iterate_phdr(

@@ -32,6 +32,8 @@ struct image_exchange {
 	uint64_t entry, stack;
 	/* The program's own, of whose modules there is no other list. */
 	uint64_t program_headers, program_header_count, program_bias;
+	/* Its .eh_frame, where the headers lead to no index of it; else 0. */
+	uint64_t program_frames, program_frames_bytes;
 	char settings[1536];
 	char answer[1024];
 };

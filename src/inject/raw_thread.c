@@ -3,6 +3,7 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include "base/image_exchange.h"
 #include "base/xalloc.h"
 #include "inject/threads.h"
+#include "symbol/elf_image.h"
 
 enum {
 	START_MS = 5000,  /* until the new thread runs */
@@ -235,6 +237,33 @@ static bool find_bias(const struct injection *injection, uint64_t *bias, struct 
 	return error_set(err, ERROR_UNSUPPORTED, "its program's headers are not mapped");
 }
 
+/*
+ * A program without an index of its unwind information, as `gcc -static` makes: where that is, its
+ * file says. Without it stacks end early.
+ */
+static void find_frames(const struct injection *injection, struct image_exchange *exchange)
+{
+	CLEANUP(elf_image_close) struct elf_image file = { 0 };
+	struct error ignored;
+	char path[PATH_BYTES];
+
+	for (size_t i = 0; i < injection->remote.count; i++) {
+		if (injection->remote.modules[i].role == REMOTE_PROGRAM &&
+			injection->remote.modules[i].table.count > 0)
+			return;
+	}
+	snprintf(path, sizeof path, "/proc/%d/exe", (int)injection->remote.thread);
+	CLEANUP(fd_cleanup) const int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || !elf_image_open_fd(fd, path, &file, &ignored))
+		return;
+	for (size_t i = 0; i < file.section_count; i++) {
+		if (strcmp(file.sections[i].name, ".eh_frame") != 0)
+			continue;
+		exchange->program_frames = file.sections[i].vaddr + exchange->program_bias;
+		exchange->program_frames_bytes = file.sections[i].size;
+	}
+}
+
 /* What the kernel puts on the stack of a new program. */
 struct image_stack {
 	uint64_t argument_count, arguments[3], environment[1];
@@ -279,6 +308,7 @@ static bool write_request(const struct injection *injection, const struct image 
 			       ? injection_explain_end(err)
 			       : error_set(err, ERROR_UNSUPPORTED,
 					 "its program's headers are not known");
+	find_frames(injection, &exchange);
 	snprintf(exchange.settings, sizeof exchange.settings, "%s", request->settings);
 	return write_stack(injection, image, address, stack, err) &&
 	       (remote_write(&injection->remote, injection->memory + first,

@@ -28,6 +28,7 @@ struct loaded {
 	uint64_t begin, end;
 	uint64_t header;
 	uint64_t header_bytes;
+	bool has_frames; /* `header` is .eh_frame itself */
 	char name[UNWIND_NAME_MAX];
 };
 
@@ -62,7 +63,8 @@ static int add_loaded(struct dl_phdr_info *info, size_t size, void *context)
 		const ElfW(Phdr) *const segment = &info->dlpi_phdr[i];
 		const uint64_t begin = info->dlpi_addr + segment->p_vaddr;
 		const uint64_t end = begin + segment->p_memsz;
-		if (segment->p_type == PT_GNU_EH_FRAME) {
+		if (segment->p_type == PT_GNU_EH_FRAME || segment->p_type == UNWIND_PT_FRAMES) {
+			loaded.has_frames = segment->p_type == UNWIND_PT_FRAMES;
 			loaded.header = begin;
 			loaded.header_bytes = segment->p_memsz;
 		}
@@ -130,9 +132,10 @@ static bool copy_memory(void *context, uint64_t address, void *bytes, size_t siz
 static bool build_table(
 	struct unwind_module *module, const struct loaded *loaded, struct error *err)
 {
-	const struct unwind_loaded header = {
-		.address = loaded->header, .size = loaded->header_bytes, .copy = copy_memory
-	};
+	const struct unwind_loaded header = { .address = loaded->header,
+		.size = loaded->header_bytes,
+		.is_frames = loaded->has_frames,
+		.copy = copy_memory };
 	struct unwind_table table = { 0 };
 
 	if (!unwind_loaded_table(

@@ -14,7 +14,14 @@
 
 #include "unwind/table.h"
 
-enum { UNWIND_NAME_MAX = 64 };
+enum {
+	UNWIND_NAME_MAX = 64,
+	/*
+	 * A segment of this type is .eh_frame, in a list of modules that is not the loader's
+	 * (agent/image_libc.c): linkers give static programs no PT_GNU_EH_FRAME.
+	 */
+	UNWIND_PT_FRAMES = 0x68656166,
+};
 
 struct unwind_module {
 	uint64_t begin, end; /* addresses of its code */

@@ -281,6 +281,26 @@ static void give_back_spare(struct unwind_table *table)
 	}
 }
 
+/* Where the next function may begin. */
+static uint64_t next_begin(const struct unwind_table *built, uint64_t base)
+{
+	return built->count == 0 ? 0 : base + built->rows[built->count - 1].pc;
+}
+
+static bool finish_table(
+	struct unwind_table *table, struct table_builder *builder, struct error *err)
+{
+	if (builder->no_memory) {
+		unwind_table_deinit(builder->table);
+		return error_set(err, ERROR_MEMORY, "no memory for the unwind table");
+	}
+	if (builder->table->count == 0)
+		return error_set(err, ERROR_INPUT, "no function in .eh_frame can be read");
+	give_back_spare(builder->table);
+	*table = *builder->table;
+	return true;
+}
+
 bool unwind_table_build(struct unwind_table *table, enum unwind_machine machine,
 	const struct unwind_section *header, const struct unwind_section *frames, uint64_t base,
 	const struct memory *memory, struct error *err)
@@ -296,22 +316,12 @@ bool unwind_table_build(struct unwind_table *table, enum unwind_machine machine,
 	if (!read_index(header, &index, err))
 		return false;
 	for (size_t i = 0; i < index.count; i++) {
-		const uint64_t min_begin =
-			built.count == 0 ? 0 : base + built.rows[built.count - 1].pc;
 		uint64_t function = 0, entry = 0;
 		next_entry(&index, header->address, &function, &entry);
-		if (!add_function(&builder, entry, min_begin))
+		if (!add_function(&builder, entry, next_begin(&built, base)))
 			break;
 	}
-	if (builder.no_memory) {
-		unwind_table_deinit(&built);
-		return error_set(err, ERROR_MEMORY, "no memory for the unwind table");
-	}
-	if (built.count == 0)
-		return error_set(err, ERROR_INPUT, "no function in .eh_frame can be read");
-	give_back_spare(&built);
-	*table = built;
-	return true;
+	return finish_table(table, &builder, err);
 }
 
 void unwind_table_deinit(struct unwind_table *table)
@@ -412,6 +422,111 @@ struct unwind_rule unwind_table_find(const struct unwind_row *rows, size_t count
 	return rows[low].rule;
 }
 
+/* --- Without an index --- */
+
+/* Where a function begins, and the address of its entry. */
+struct described {
+	uint64_t begin, entry;
+};
+
+struct described_list {
+	struct described *items;
+	size_t count, capacity;
+	const struct memory *memory;
+};
+
+static void described_list_cleanup(const struct described_list *list)
+{
+	memory_resize(list->memory, list->items, list->capacity * sizeof *list->items, 0);
+}
+
+static bool add_described(struct described_list *list, struct described described)
+{
+	if (list->count == list->capacity) {
+		const size_t capacity = list->capacity == 0 ? ROWS_AT_FIRST : list->capacity * 2;
+		struct described *const items = memory_resize(list->memory, list->items,
+			list->capacity * sizeof *items, capacity * sizeof *items);
+		if (items == NULL)
+			return false;
+		list->items = items;
+		list->capacity = capacity;
+	}
+	list->items[list->count++] = described;
+	return true;
+}
+
+/* All functions that are described, one entry after the other. False without memory. */
+static bool list_functions(struct table_builder *builder, struct described_list *list)
+{
+	const struct unwind_section *const frames = builder->frames;
+	struct cursor cursor = cursor_over(frames->bytes, frames->size);
+
+	while (cursor_left(&cursor) > sizeof(uint32_t)) {
+		const uint64_t entry = frames->address + cursor_offset(&cursor);
+		struct cfi_function function;
+		uint64_t length = cursor_u32(&cursor);
+		if (length == UINT32_MAX)
+			length = cursor_u64(&cursor);
+		/* The end has no length. */
+		if (length == 0 || length > cursor_left(&cursor))
+			break;
+		if (read_function(builder, entry, &function) &&
+			!add_described(list, (struct described){ function.begin, entry }))
+			return false;
+		cursor_take(&cursor, length);
+	}
+	return true;
+}
+
+static void sift_down(struct described *items, size_t at, size_t count)
+{
+	for (size_t child; (child = 2 * at + 1) < count; at = child) {
+		if (child + 1 < count && items[child + 1].begin > items[child].begin)
+			child++;
+		if (items[at].begin >= items[child].begin)
+			return;
+		const struct described larger = items[child];
+		items[child] = items[at];
+		items[at] = larger;
+	}
+}
+
+/* A heapsort: qsort() may take memory of the heap. */
+static void sort_described(struct described *items, size_t count)
+{
+	for (size_t i = count / 2; i > 0; i--)
+		sift_down(items, i - 1, count);
+	for (size_t i = count; i > 1; i--) {
+		const struct described largest = items[0];
+		items[0] = items[i - 1];
+		items[i - 1] = largest;
+		sift_down(items, 0, i - 1);
+	}
+}
+
+/* As unwind_table_build(), by .eh_frame alone. */
+static bool build_from_frames(struct unwind_table *table, enum unwind_machine machine,
+	const struct unwind_section *frames, uint64_t base, const struct memory *memory,
+	struct error *err)
+{
+	CLEANUP(described_list_cleanup) struct described_list list = { .memory = memory };
+	struct unwind_table built = { .memory = memory };
+	struct table_builder builder = { .table = &built,
+		.frames = frames,
+		.machine = machine,
+		.base = base,
+		.common_at = UINT64_MAX };
+
+	if (!list_functions(&builder, &list))
+		return error_set(err, ERROR_MEMORY, "no memory for the list of functions");
+	sort_described(list.items, list.count);
+	for (size_t i = 0; i < list.count; i++) {
+		if (!add_function(&builder, list.items[i].entry, next_begin(&built, base)))
+			break;
+	}
+	return finish_table(table, &builder, err);
+}
+
 struct section_copy {
 	struct unwind_section section;
 	void *bytes;
@@ -466,6 +581,9 @@ bool unwind_loaded_table(struct unwind_table *table, enum unwind_machine machine
 	CLEANUP(section_copy_cleanup) struct section_copy index = { .memory = memory };
 	CLEANUP(section_copy_cleanup) struct section_copy frames = { .memory = memory };
 
+	if (header->is_frames)
+		return copy_section(&frames, header, header->address, header->size, err) &&
+		       build_from_frames(table, machine, &frames.section, base, memory, err);
 	return copy_section(&index, header, header->address, header->size, err) &&
 	       copy_frames(&frames, header, &index.section, err) &&
 	       unwind_table_build(

@@ -95,6 +95,7 @@ typedef bool unwind_copy(void *context, uint64_t address, void *bytes, size_t si
 struct unwind_loaded {
 	uint64_t address;
 	uint64_t size;
+	bool is_frames; /* there is none: it is .eh_frame itself */
 	unwind_copy *copy;
 	void *context;
 };

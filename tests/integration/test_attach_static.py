@@ -93,7 +93,7 @@ class Attached(StaticCase):
                 process.stdin.write("\n")
                 process.stdin.flush()
                 self.assertEqual(process.stdout.readline(), "kept\n")
-                found = bytes_by_site(self, process.pid, None if kind == "static" else OUTERMOST)
+                found = bytes_by_site(self, process.pid, OUTERMOST)
                 self.assertLessEqual(set(found), set(KNOWN))
                 # The others may have no sample.
                 self.assertAlmostEqual(found["large"] / KNOWN["large"], 1, delta=0.01)
