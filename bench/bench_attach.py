@@ -326,8 +326,11 @@ MUSL = {f"musl storm, {threads} {method}": (storm(threads, "attached_musl", *wor
         for threads in (1, 8) for method, words in (("got", ()), ("entry", ("interrupted",)))}
 MUSL |= {f"musl forks {method}": (lambda folder: SelfChecking(folder, BUILD / "tests/integration/storms_musl", "flush"), ())
          for method in ("got", "entry")}
+# Those with musl are there if it is.
+STATIC = {f"{kind} storm, {threads}": (storm(threads, f"attached_{kind}", "interrupted"), ())
+          for kind in ("static", "static_pie", "musl_static", "musl_static_pie") for threads in ((1, 8) if not kind.endswith("pie") else (1,))}
 if (BUILD / "tests/integration/attached_musl").exists():
-    TARGETS |= MUSL
+    TARGETS |= MUSL | STATIC
 
 
 def heapctl(folder, *words):
