@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heapctl completion: the completion script of a shell. */
-#include "cli/completion.h"
-
 #include <string.h>
 
+#include "cli/completion_scripts.h"
 #include "cli/option.h"
 #include "cli/verb.h"
 

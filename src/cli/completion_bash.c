@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/completion.h"
+#include "cli/completion_scripts.h"
 #include "cli/verb.h"
 
 /* The bash code that fills COMPREPLY for one kind of value (see `complete` in cli/verb.h). */

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/completion.h"
+#include "cli/completion_scripts.h"
 #include "cli/verb.h"
 
 static void print_quoted(const char *text)

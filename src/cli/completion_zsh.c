@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/completion.h"
+#include "cli/completion_scripts.h"
 #include "cli/verb.h"
 
 /* Inside of single quotes, with a backslash before what compsys reads as syntax. */

@@ -4,7 +4,7 @@
  *
  * A verb describes its options in a table, and everything that speaks of them comes from there:
  * parsing (cli/option.h), --help (cli/verb.h), the man pages (cli/man.c) and shell completion
- * (cli/completion.h). Verbs parse arguments, call the other layers and print; nothing else prints
+ * (cli/completion_scripts.h). Verbs parse arguments, call the other layers and print; nothing else prints
  * or picks exit codes.
  *
  *	static const struct verb_option options[] = {
