@@ -112,6 +112,14 @@ void control_warn_of_wait(const struct target *target)
 		target->label);
 }
 
+void control_warn_of_left_out(const struct target *target, const struct error *problem)
+{
+	const bool is_named = strstr(problem->message, target->label) != NULL;
+
+	verb_warn("left out: %s%s%s", is_named ? "" : target->label, is_named ? "" : ": ",
+		problem->message);
+}
+
 void control_print_json(const json_t *value)
 {
 	const size_t format = isatty(STDOUT_FILENO) == 1 ? JSON_INDENT(2) : JSON_COMPACT;

@@ -52,6 +52,9 @@ void control_warn_of_wait(const struct target *target);
 /* --json and the end, for tables of options: stored in a bool, which is the whole request. */
 extern const struct verb_option control_json_options[];
 
+/* Names a process of a tree (client/target_tree.h) that is left out. */
+void control_warn_of_left_out(const struct target *target, const struct error *problem);
+
 /* The agent's answer as it is: for --json. Indented on a terminal. */
 void control_print_json(const json_t *value);
 

@@ -7,6 +7,7 @@
 #include "cli/control.h"
 #include "cli/report_session.h"
 #include "cli/verb.h"
+#include "client/target_tree.h"
 #include "profile/raw_write.h"
 #include "profile/symbolized.h"
 #include "render/quantity.h"
@@ -78,6 +79,49 @@ static bool save_bundle(
 	return true;
 }
 
+static bool save(const struct target *target, const struct dump_request *request, struct error *err)
+{
+	CLEANUP(output_discard) struct output output = { 0 };
+
+	if (!output_open(request->path, target->file_stem, request->is_bundle ? "tar" : "heap",
+		    &output, err))
+		return false;
+	return request->is_bundle ? save_bundle(target, request->with_symbols, &output, err)
+				  : control_save_profile(target, "/v1/profile",
+					    "heapctl activate, then wait; or heapctl record; "
+					    "heapctl account shows memory "
+					    "that no allocator has",
+					    &output, err);
+}
+
+/* A file for each process that can be profiled; the others are named. */
+static bool save_tree(const char *operand, const struct dump_request *request, struct error *err)
+{
+	CLEANUP(target_tree_deinit) struct target_tree tree = { 0 };
+	size_t saved_count = 0;
+	struct error why;
+
+	if (request->path != NULL) {
+		error_set(err, ERROR_USAGE, "--output does not go with several processes");
+		return error_hint(err,
+			"each gets a file of its own; heapctl report --raw '%.100s' "
+			"-o FILE adds them up",
+			operand);
+	}
+	if (!target_tree_resolve(operand, &tree, err))
+		return false;
+	for (size_t i = 0; i < tree.count; i++) {
+		const struct target_tree_entry *const entry = &tree.entries[i];
+		if (entry->is_reached && save(&entry->target, request, &why)) {
+			saved_count++;
+			continue;
+		}
+		*err = entry->is_reached ? why : entry->problem;
+		control_warn_of_left_out(&entry->target, err);
+	}
+	return saved_count != 0 || error_prefix(err, "%s: no process has a profile", operand);
+}
+
 static int run(const struct verb *verb, int argc, char **argv)
 {
 	struct dump_request request = { 0 };
@@ -89,18 +133,10 @@ static int run(const struct verb *verb, int argc, char **argv)
 		return parser.exit_code;
 	if (request.with_symbols && !request.is_bundle)
 		return verb_usage(verb, "--symbols goes with --bundle");
-	CLEANUP(output_discard) struct output output = { 0 };
-	if (!target_resolve(parser.operands[0], &target, &err) ||
-		!output_open(request.path, target.file_stem, request.is_bundle ? "tar" : "heap",
-			&output, &err))
-		return verb_fail(&err);
-	const bool done = request.is_bundle
-				  ? save_bundle(&target, request.with_symbols, &output, &err)
-				  : control_save_profile(&target, "/v1/profile",
-					    "heapctl activate, then wait; or heapctl record; "
-					    "heapctl account shows memory "
-					    "that no allocator has",
-					    &output, &err);
+	const char *const operand = parser.operands[0];
+	const bool done = target_tree_detect(operand) ? save_tree(operand, &request, &err)
+						      : target_resolve(operand, &target, &err) &&
+								save(&target, &request, &err);
 	return done ? EXIT_DONE : verb_fail(&err);
 }
 
@@ -117,10 +153,15 @@ const struct verb verb_dump = {
 		"The file is in jemalloc's own format (heap_v2), for `heapctl report` "
 		"and jeprof. A bundle contains everything that heapctl's analysis "
 		"needs, so that report, diff, trend and account give the same answers "
-		"on another machine.",
+		"on another machine.\n\n"
+		"TARGET:* means the processes that TARGET names and all their descendants. Each "
+		"gets a file, which heapctl report FILE... adds up. A process that has no agent, "
+		"or ends meanwhile, is reported and left out.",
 	.examples = "heapctl dump redis-server -o now.heap\n"
 		    "heapctl dump 4711 -o - | heapctl report -\n"
-		    "heapctl dump 4711 --bundle --symbols -o night.tar",
+		    "heapctl dump 4711 --bundle --symbols -o night.tar\n"
+		    "# one file for each process of a server that forks\n"
+		    "heapctl dump 'postgres:*'",
 	.options = options,
 	VERB_OF_ONE_TARGET,
 	.run = run,

@@ -199,6 +199,8 @@ static const char head[] =
 	"A gateway, http://host:port, and one of its targets, http://host:port/targets/NAME. A\n"
 	"token for it is taken from\n"
 	".BR HEAPCTL_TOKEN .\n"
+	".TP\n.I TARGET:*\nThe processes that a PID, NAME or NAME@USER means, and all their "
+	"descendants: heapctl report adds them up, heapctl dump writes a file for each.\n"
 	".SH DURATIONS\n"
 	"30s, 5mins, 1.5hrs, 600 (seconds); units are ns, us, ms, secs, mins, hrs, days, weeks\n"
 	"and their usual short forms. A run lasts from 1 s to 24 h.\n"

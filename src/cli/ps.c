@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heapctl ps: every reachable target. */
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/units.h"
+#include "base/user_name.h"
 #include "base/xalloc.h"
 #include "cli/attachment.h"
 #include "cli/control.h"
@@ -13,6 +17,7 @@
 #include "cli/verb.h"
 #include "client/survey.h"
 #include "render/quantity.h"
+#include "watch/process_identity.h"
 
 struct ps_request {
 	bool as_json, as_names, with_others;
@@ -31,6 +36,175 @@ static const struct verb_option options[] = {
 		OPTION_SWITCH(struct ps_request, as_names) },
 	{ 0 },
 };
+
+/* --- What tells the processes of one server apart --- */
+
+/* The command line, with blanks between its arguments. Free with free(). */
+static char *read_command(pid_t pid, bool *is_title)
+{
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
+	struct error ignored;
+	char path[64];
+
+	*is_title = false;
+	snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
+	if (!file_read(path, &text, &ignored))
+		return xstrdup("");
+	while (text.size > 0 && text.data[text.size - 1] == '\0')
+		text.size--;
+	/* A program that shows a title writes one text, with blanks, over its arguments. */
+	*is_title = memchr(text.data, '\0', text.size) == NULL &&
+		    memchr(text.data, ' ', text.size) != NULL;
+	for (size_t i = 0; i < text.size; i++) {
+		if (text.data[i] == '\0')
+			text.data[i] = ' ';
+	}
+	return terminal_copy(buffer_string(&text));
+}
+
+static void read_container(pid_t pid, char number[64])
+{
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
+	struct snapshot_identity identity = { 0 };
+	struct error ignored;
+	char path[64];
+
+	number[0] = '\0';
+	snprintf(path, sizeof path, "/proc/%d/cgroup", (int)pid);
+	if (!file_read(path, &text, &ignored))
+		return;
+	process_identity_take_cgroup(buffer_string(&text), false, &identity);
+	for (size_t i = 0; i < identity.label_count; i++) {
+		if (strcmp(identity.labels[i].name, "container") == 0)
+			snprintf(number, 64, "%.63s", identity.labels[i].value);
+	}
+}
+
+enum ps_column {
+	COLUMN_PID,
+	COLUMN_NAME,
+	COLUMN_USER,
+	COLUMN_PARENT,
+	COLUMN_CONTAINER,
+	COLUMN_TITLE,
+	COLUMN_ALLOCATOR,
+	COLUMN_HEAP,
+	COLUMN_PROFILING,
+	PS_COLUMNS,
+};
+
+static const char *const headings[PS_COLUMNS] = { "PID", "NAME", "USER", "PARENT", "CONTAINER",
+	"TITLE", "ALLOCATOR", "HEAP", "PROFILING" };
+
+struct ps_row {
+	enum terminal_style style;
+	char *texts[PS_COLUMNS];
+};
+
+struct ps_table {
+	struct ps_row *rows;
+	size_t count, capacity;
+	bool has_container, has_title;
+};
+
+static void ps_table_deinit(struct ps_table *table)
+{
+	for (size_t i = 0; i < table->count; i++) {
+		for (int j = 0; j < PS_COLUMNS; j++)
+			free(table->rows[i].texts[j]);
+	}
+	free(table->rows);
+}
+
+/* Texts of the last three columns. A process of another pid namespace may have no `pid` here. */
+static void ps_table_add(struct ps_table *table, enum terminal_style style, const char *pid,
+	const struct process *process, const char *name, const char *const last[3])
+{
+	enum { TITLE_SHOWN = 32 };
+	char user[USER_NAME_BYTES] = "-", container[64] = "";
+	CLEANUP(free_cleanup) char *command = NULL;
+	bool is_title = false;
+
+	table->rows = xgrow(table->rows, &table->capacity, table->count + 1, sizeof *table->rows);
+	struct ps_row *const row = &table->rows[table->count++];
+	*row = (struct ps_row){ .style = style };
+	if (process->pid != 0) {
+		user_name_format(process->uid, user);
+		read_container(process->pid, container);
+		command = read_command(process->pid, &is_title);
+	}
+	table->has_container |= container[0] != '\0';
+	table->has_title |= is_title;
+	row->texts[COLUMN_PID] = xstrdup(pid);
+	row->texts[COLUMN_NAME] = xstrdup(name);
+	row->texts[COLUMN_USER] = xstrdup(user);
+	row->texts[COLUMN_PARENT] =
+		process->pid == 0 ? xstrdup("-") : xasprintf("%d", (int)process->parent);
+	row->texts[COLUMN_CONTAINER] = xstrdup(container[0] == '\0' ? "-" : container);
+	row->texts[COLUMN_TITLE] =
+		is_title ? xasprintf("%.*s", TITLE_SHOWN, command) : xstrdup("-");
+	for (int i = 0; i < 3; i++)
+		row->texts[COLUMN_ALLOCATOR + i] = xstrdup(last[i]);
+}
+
+/* A narrow terminal has no room for those that tell processes apart. */
+static void ps_table_print(const struct ps_table *table)
+{
+	enum { COLUMNS_FOR_USER = 100, COLUMNS_FOR_TITLE = 130 };
+	const int columns = isatty(STDOUT_FILENO) == 1 ? terminal_columns(stdout) : INT_MAX;
+	const bool is_shown[PS_COLUMNS] = {
+		[COLUMN_PID] = true,
+		[COLUMN_NAME] = true,
+		[COLUMN_USER] = columns >= COLUMNS_FOR_USER,
+		[COLUMN_PARENT] = columns >= COLUMNS_FOR_USER,
+		[COLUMN_CONTAINER] = table->has_container && columns >= COLUMNS_FOR_TITLE,
+		[COLUMN_TITLE] = table->has_title && columns >= COLUMNS_FOR_TITLE,
+		[COLUMN_ALLOCATOR] = true,
+		[COLUMN_HEAP] = true,
+		[COLUMN_PROFILING] = true,
+	};
+	static const char alignments[] = "rllrlllrl";
+	char alignment[PS_COLUMNS + 1] = "";
+	const char *texts[PS_COLUMNS];
+	size_t count = 0;
+
+	for (int j = 0; j < PS_COLUMNS; j++) {
+		if (!is_shown[j])
+			continue;
+		texts[count] = headings[j];
+		alignment[count++] = alignments[j];
+	}
+	CLEANUP(table_cleanup) struct table *printed = table_new(alignment);
+	table_add(printed, TERMINAL_BOLD, texts);
+	for (size_t i = 0; i < table->count; i++) {
+		count = 0;
+		for (int j = 0; j < PS_COLUMNS; j++) {
+			if (is_shown[j])
+				texts[count++] = table->rows[i].texts[j];
+		}
+		table_add(printed, table->rows[i].style, texts);
+	}
+	table_print(printed, true, stdout);
+}
+
+static void add_process_keys(json_t *object, const struct process *process)
+{
+	char user[USER_NAME_BYTES], container[64];
+	bool is_title;
+
+	if (process->pid == 0)
+		return;
+	CLEANUP(free_cleanup) char *command = read_command(process->pid, &is_title);
+	user_name_format(process->uid, user);
+	read_container(process->pid, container);
+	json_object_set_new(object, "user", json_string(user));
+	json_object_set_new(object, "parent", json_integer(process->parent));
+	json_object_set_new(object, "command", json_string(command));
+	if (container[0] != '\0')
+		json_object_set_new(object, "container", json_string(container));
+}
+
+/* --- The rows --- */
 
 static const char *short_version(const char *version, char text[64])
 {
@@ -54,7 +228,7 @@ static void describe_profiling(const json_t *status, char *text, size_t size)
 		snprintf(text, size, "ready, sampling is off");
 }
 
-static void add_reachable(struct table *table, const struct survey_entry *entry)
+static void add_reachable(struct ps_table *table, const struct survey_entry *entry)
 {
 	const json_t *const status = entry->status;
 	char pid[16], allocator[128], version[64], profiling[400], heap[32] = "-";
@@ -72,11 +246,12 @@ static void add_reachable(struct table *table, const struct survey_entry *entry)
 				     (double)json_number(status, "memory.allocated"), false)
 				     .text);
 	describe_profiling(status, profiling, sizeof profiling);
-	table_add(table,
+	ps_table_add(table,
 		!is_available ? TERMINAL_WARNING
 		: is_active   ? TERMINAL_GOOD
 			      : TERMINAL_PLAIN,
-		(const char *[]){ pid, json_text(status, "name"), allocator, heap, profiling });
+		pid, &entry->target.process, json_text(status, "name"),
+		(const char *[]){ allocator, heap, profiling });
 }
 
 /* Messages begin with the process, which the row names already. */
@@ -91,7 +266,7 @@ static const char *without_label(const char *message, const struct target *targe
 	return message + size + strspn(message + size, ": ");
 }
 
-static void add_entry(struct table *table, const struct survey_entry *entry)
+static void add_entry(struct ps_table *table, const struct survey_entry *entry)
 {
 	char pid[16], text[800];
 
@@ -109,9 +284,8 @@ static void add_entry(struct table *table, const struct survey_entry *entry)
 	else
 		snprintf(text, sizeof text, "%s",
 			without_label(entry->problem.message, &entry->target));
-	table_add(table, TERMINAL_DIM,
-		(const char *[]){ pid, entry->target.process.name,
-			entry->jemalloc[0] != '\0' ? "jemalloc" : "-", "-", text });
+	ps_table_add(table, TERMINAL_DIM, pid, &entry->target.process, entry->target.process.name,
+		(const char *[]){ entry->jemalloc[0] != '\0' ? "jemalloc" : "-", "-", text });
 }
 
 /* --- Processes that the survey leaves out --- */
@@ -148,7 +322,7 @@ static void visit_others(const struct survey *survey,
 
 static void add_other(void *context, const struct process *process, const struct error *problem)
 {
-	struct table *const table = context;
+	struct ps_table *const table = context;
 	char pid[16], text[800], memory[64];
 
 	snprintf(pid, sizeof pid, "%d", (int)process->pid);
@@ -157,13 +331,17 @@ static void add_other(void *context, const struct process *process, const struct
 	snprintf(text, sizeof text, "no agent: %s",
 		problem == NULL ? "heapctl attach can load one"
 				: unattached_process_refusal(process, problem));
-	table_add(table, TERMINAL_DIM, (const char *[]){ pid, process->name, "-", memory, text });
+	ps_table_add(table, TERMINAL_DIM, pid, process, process->name,
+		(const char *[]){ "-", memory, text });
 }
 
 static void add_other_json(
 	void *context, const struct process *process, const struct error *problem)
 {
-	json_array_append_new(context, unattached_process_json(process, problem));
+	json_t *const object = unattached_process_json(process, problem);
+
+	add_process_keys(object, process);
+	json_array_append_new(context, object);
 }
 
 static size_t count_kind(const struct survey *survey, enum survey_kind kind)
@@ -185,14 +363,12 @@ static void print_table(const struct survey *survey, bool with_others)
 		if (geteuid() != 0)
 			puts("only root sees the processes of other users");
 	} else {
-		CLEANUP(table_cleanup) struct table *table = table_new("rllrl");
-		table_add(table, TERMINAL_BOLD,
-			(const char *[]){ "PID", "NAME", "ALLOCATOR", "HEAP", "PROFILING" });
+		CLEANUP(ps_table_deinit) struct ps_table table = { 0 };
 		for (size_t i = 0; i < survey->count; i++)
-			add_entry(table, &survey->entries[i]);
+			add_entry(&table, &survey->entries[i]);
 		if (with_others)
-			visit_others(survey, add_other, table);
-		table_print(table, true, stdout);
+			visit_others(survey, add_other, &table);
+		ps_table_print(&table);
 	}
 	for (size_t i = 0; i < survey->count; i++) {
 		if (survey->entries[i].kind != SURVEY_STALE)
@@ -231,6 +407,7 @@ static json_t *entry_json(const struct survey_entry *entry)
 		json_object_set_new(object, "name", json_string(process->name));
 		json_object_set_new(object, "exe", json_string(process->exe));
 		json_object_set_new(object, "uid", json_integer(process->uid));
+		add_process_keys(object, process);
 	}
 	if (entry->target.socket_path[0] != '\0')
 		json_object_set_new(object, "socket", json_string(entry->target.socket_path));
@@ -294,6 +471,8 @@ const struct verb verb_ps = {
 		"have jemalloc but no agent. An agent on demand is listed as asleep, and is not "
 		"woken. Names of sockets that ended processes left are removed. Only root sees the "
 		"processes of other users.\n\n"
+		"USER, PARENT, the container and the title that a process gives itself tell the "
+		"processes of one server apart; a narrow terminal has no room for them.\n\n"
 		"--all also lists the other processes, with their resident memory in parentheses, "
 		"and whether heapctl attach can load an agent.",
 	.examples = "heapctl ps\n"

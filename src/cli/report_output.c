@@ -196,6 +196,9 @@ static void add_times(const struct report_session *session, struct profile *prof
 			session->file_time_ms != 0 ? session->file_time_ms : clock_realtime_ms();
 	if (options->span_ms != NULL)
 		profile->duration_ms = strtoll(options->span_ms, NULL, 10);
+	CLEANUP(free_cleanup) char *tree = report_session_tree_text(session);
+	if (tree != NULL)
+		profile_add_comment(profile, tree, strlen(tree));
 	if (options->remark != NULL)
 		profile_add_comment(profile, options->remark, strlen(options->remark));
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analysis/filter.h"
 #include "base/file.h"
@@ -14,6 +15,8 @@
 #include "cli/verb.h"
 #include "cli/input_guard.h"
 #include "cli/symbol_warnings.h"
+#include "cli/control.h"
+#include "client/target_tree.h"
 #include "source/source.h"
 
 void report_session_add(struct report_session *session, struct profile *profile)
@@ -66,15 +69,26 @@ static bool load_fragmentation(
 		       &session->fragmentation_class_count, err);
 }
 
-static bool load_source(struct report_session *session, struct source *source, const char *operand,
-	struct profile **profile, struct error *err)
+/* What a source is loaded for. */
+struct load_request {
+	const char *operand;
+	const struct target *target; /* one process of a tree; NULL: open the operand */
+	bool is_base;
+};
+
+static bool load_source(struct report_session *session, struct source *source,
+	const struct load_request *request, struct profile **profile, struct error *err)
 {
 	const struct source_options wanted = report_session_source_options(session);
 
-	if (!source_open(operand, &wanted, source, err) || !source_profile(source, profile, err))
+	if (request->target != NULL)
+		source_of_target(request->target, &wanted, source);
+	else if (!source_open(request->operand, &wanted, source, err))
+		return false;
+	if (!source_profile(source, profile, err))
 		return false;
 	session->pid = source->pid;
-	if (operand != session->options->base)
+	if (!request->is_base)
 		session->file_time_ms = source->file_time_ms;
 	if (session->profile_count == 0)
 		snprintf(session->process_name, sizeof session->process_name, "%s",
@@ -85,36 +99,102 @@ static bool load_source(struct report_session *session, struct source *source, c
 	return !session->options->fragmentation || load_fragmentation(session, source, err);
 }
 
-static bool load(struct report_session *session, const char *operand, struct error *err)
+static void warn_of_no_samples(const char *name)
+{
+	verb_warn("%s has no samples: nothing that was in use was allocated while sampling was on "
+		  "(record for longer, or with --sample 16KiB)",
+		name);
+}
+
+static bool load(
+	struct report_session *session, const struct load_request *request, struct error *err)
 {
 	CLEANUP(source_close) struct source source = { 0 };
 	CLEANUP(profile_cleanup) struct profile *profile = NULL;
 
 	input_guard_begin("reading a profile");
-	const bool is_read = load_source(session, &source, operand, &profile, err);
+	const bool is_read = load_source(session, &source, request, &profile, err);
 	input_guard_end();
 	if (!is_read)
 		return false;
 	for (size_t i = 0; i < profile->comment_count; i++) {
 		if (strncmp(profile->comments[i], "%warn", 5) == 0)
-			verb_warn("%s: %s", operand, profile->comments[i] + 5);
+			verb_warn("%s: %s", source.name, profile->comments[i] + 5);
 	}
-	if (profile->sample_count == 0 && operand != session->options->base)
-		verb_warn("%s has no samples: nothing that was in use was allocated while sampling "
-			  "was on (record for longer, or with --sample 16KiB)",
-			profile->name);
+	if (profile->sample_count == 0 && !request->is_base && request->target == NULL)
+		warn_of_no_samples(profile->name);
+	session->pids = xgrow(session->pids, &session->pid_capacity, session->profile_count + 1,
+		sizeof *session->pids);
+	session->pids[session->profile_count] = request->target != NULL ? source.pid : 0;
 	report_session_add(session, TAKE(profile));
 	return true;
 }
 
-/* Every source that the operand means. */
-static bool load_operand(struct report_session *session, const char *operand, struct error *err)
+/* Each process that can be profiled; the others are named, also those that end meanwhile. */
+static bool load_tree(
+	struct report_session *session, const char *operand, bool is_base, struct error *err)
 {
-	const size_t count = source_operand_count(operand);
+	CLEANUP(target_tree_deinit) struct target_tree tree = { 0 };
+	const size_t before = session->profile_count;
+	size_t sample_count = 0;
+	struct error why;
 
+	if (session->options->fragmentation)
+		return error_set(err, ERROR_USAGE, "--fragmentation takes one bundle or TARGET");
+	if (!target_tree_resolve(operand, &tree, err))
+		return false;
+	for (size_t i = 0; i < tree.count; i++) {
+		const struct target_tree_entry *const entry = &tree.entries[i];
+		const struct load_request request = { operand, &entry->target, is_base };
+		if (!entry->is_reached || !load(session, &request, &why)) {
+			const struct error *const problem =
+				entry->is_reached ? &why : &entry->problem;
+			control_warn_of_left_out(&entry->target, problem);
+			*err = *problem;
+		}
+	}
+	const size_t count = session->profile_count - before;
+	if (count == 0)
+		return error_prefix(err, "%s: no process has a profile", operand);
+	for (size_t i = before; i < session->profile_count; i++)
+		sample_count += session->profiles[i]->sample_count;
+	if (sample_count == 0 && !is_base)
+		warn_of_no_samples(operand);
+	if (!is_base)
+		session->tree_count += count;
+	return true;
+}
+
+char *report_session_tree_text(const struct report_session *session)
+{
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
+	const char *before = "";
+
+	if (session->tree_count == 0)
+		return NULL;
+	buffer_printf(&text, "%zu process%s added up: ", session->tree_count,
+		session->tree_count == 1 ? "" : "es");
+	for (size_t i = 0; i < session->profile_count - session->base_count; i++) {
+		if (session->pids[i] == 0)
+			continue;
+		buffer_printf(&text, "%s%s", before, session->profiles[i]->name);
+		before = ", ";
+	}
+	return buffer_take(&text);
+}
+
+/* Every source that the operand means. */
+static bool load_operand(
+	struct report_session *session, const char *operand, bool is_base, struct error *err)
+{
+	const size_t count = is_base ? 1 : source_operand_count(operand);
+
+	if (target_tree_detect(operand) && access(operand, F_OK) != 0)
+		return load_tree(session, operand, is_base, err);
 	for (size_t i = 0; i < count; i++) {
-		CLEANUP(free_cleanup) char *source = source_operand_at(operand, i);
-		if (!load(session, source, err))
+		CLEANUP(free_cleanup)
+		char *source = is_base ? xstrdup(operand) : source_operand_at(operand, i);
+		if (!load(session, &(struct load_request){ source, NULL, is_base }, err))
 			return false;
 	}
 	return true;
@@ -168,13 +248,14 @@ static bool load_all(struct report_session *session, struct error *err)
 	if (!check_fragmentation(options, count, err) || !check_churn(options, err))
 		return false;
 	for (size_t i = 0; i < count; i++) {
-		if (!load_operand(session, operands[i], err))
+		if (!load_operand(session, operands[i], false, err))
 			return false;
 	}
 	if (options->base != NULL) {
-		if (!load(session, options->base, err))
+		const size_t before = session->profile_count;
+		if (!load_operand(session, options->base, true, err))
 			return false;
-		session->base_count = 1;
+		session->base_count = session->profile_count - before;
 	}
 	return true;
 }
@@ -254,6 +335,8 @@ static pid_t *processes_of(const struct report_session *session)
 			pids[i] = (pid_t)session->options->pid;
 		else if (session->profile_count == 1)
 			pids[i] = session->pid;
+		else if (session->pids != NULL)
+			pids[i] = session->pids[i];
 		if (listed == NULL)
 			continue;
 		char *end = NULL;
@@ -385,6 +468,7 @@ void report_session_close(struct report_session *session)
 	for (size_t i = 0; i < session->profile_count && !session->borrows_profiles; i++)
 		profile_free(session->profiles[i]);
 	free(session->profiles);
+	free(session->pids);
 	free(session->fragmentation_classes);
 	symbolizer_free(session->symbolizer);
 	*session = (struct report_session){ 0 };
@@ -413,6 +497,9 @@ static char *make_subtitle(const struct report_session *session)
 		buffer_append_string(&text, "free places in slabs, by whose objects keep them; ");
 	if (session->options->churn)
 		buffer_append_string(&text, "temporary allocations, freed within 1 MiB or 10 ms; ");
+	if (session->tree_count != 0)
+		buffer_printf(&text, "%zu process%s added up: ", session->tree_count,
+			session->tree_count == 1 ? "" : "es");
 	for (size_t i = 0; i < session->profile_count; i++) {
 		buffer_append_string(&text, i == 0 ? "" : i == now_count ? " - " : ", ");
 		buffer_append_string(&text, session->profiles[i]->name);

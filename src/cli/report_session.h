@@ -25,6 +25,9 @@ struct report_session {
 	const char *program;   /* the operand; NULL when there was none */
 	char process_name[64]; /* of the first profile, where it is known; "" */
 	pid_t pid; /* of the last profile, when it was taken from a process here; 0 otherwise */
+	pid_t *pids; /* of the profiles that were loaded: of each process of a tree, else 0 */
+	size_t pid_capacity;
+	size_t tree_count;    /* of the profiles, those of processes of a tree */
 	int64_t file_time_ms; /* modification time of the last profile's file; 0 otherwise */
 	struct symbolizer *symbolizer;
 	struct fragmentation_class *fragmentation_classes; /* with options->fragmentation */
@@ -50,6 +53,12 @@ const char *report_session_title(const struct report_session *session);
 
 /* Where symbols are cached; NULL without a home folder. Free with free(). */
 char *report_session_cache_dir(void);
+
+/*
+ * "3 processes added up: nginx[7], nginx[8], nginx[9]" where the profiles are of a tree of
+ * processes, else NULL. Free with free().
+ */
+char *report_session_tree_text(const struct report_session *session);
 
 /* What differs from the options of the command line. */
 struct report_variation {

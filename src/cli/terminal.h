@@ -74,7 +74,7 @@ void terminal_sleep_ms(int64_t duration_ms);
  * terminal.
  */
 
-enum { TABLE_COLUMNS = 8 };
+enum { TABLE_COLUMNS = 10 };
 
 struct table;
 

@@ -615,11 +615,12 @@ static bool resolve_name(const char *name, uid_t owner, struct target *target, s
 	if (search->reachable > 1) {
 		error_set(err, ERROR_USAGE, "%zu processes are called '%s': %s", search->reachable,
 			name, search->list);
-		return error_hint(
-			err, search->has_several_owners
-				     ? "give the pid of one of them, or NAME@USER: they belong to "
-				       "different users"
-				     : "give the pid of one of them");
+		return error_hint(err,
+			"give the pid of one of them%s; heapctl report '%.60s:*' adds them up",
+			search->has_several_owners
+				? ", or NAME@USER: they belong to different users"
+				: "",
+			name);
 	}
 	if (search->unreachable == 1 && search->without_agents == 1)
 		return reach_agent(&search->without_agent, wake_deadline_ms(), target, err);
@@ -727,6 +728,14 @@ bool socket_address_detect(const char *text)
 	       strchr(text, '/') != NULL;
 }
 
+bool target_tree_detect(const char *text)
+{
+	const size_t size = strlen(text), end = strlen(TARGET_TREE_SUFFIX);
+
+	return size > end && strcmp(text + size - end, TARGET_TREE_SUFFIX) == 0 &&
+	       strchr(text, '/') == NULL;
+}
+
 bool target_resolve(const char *text, struct target *target, struct error *err)
 {
 	return target_resolve_of(text, USER_ANY, target, err);
@@ -747,6 +756,11 @@ bool target_resolve_of(const char *text, uid_t owner, struct target *target, str
 		return resolve_socket(text + strlen(socket_scheme), target, err);
 	if (strchr(text, '/') != NULL)
 		return resolve_socket(text, target, err);
+	if (target_tree_detect(text)) {
+		error_set(err, ERROR_USAGE, "%s means several processes", text);
+		return error_hint(err, "heapctl report and heapctl dump take it; here, give the "
+				       "pid of one of them");
+	}
 	/* A process may call itself NAME@USER as well; it does not become that user's by it. */
 	if (user_name_split(text, name, sizeof name, &owner))
 		return resolve_name(name, owner, target, err);

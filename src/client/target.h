@@ -42,6 +42,10 @@ struct target {
  */
 MUST_CHECK bool target_check_path(const char *text, struct error *err);
 
+/* TARGET:*, which means several processes: see client/target_tree.h. */
+#define TARGET_TREE_SUFFIX ":*"
+bool target_tree_detect(const char *text);
+
 /*
  * Finds the target and checks that its agent listens there. ERROR_NOT_FOUND when there is none
  * or it has no agent, ERROR_USAGE when the name is ambiguous, ERROR_DENIED. Wakes an agent that is
