@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The symbolizer against llvm-symbolizer and addr2line on the largest debug files that Debian has.
+"""The symbolizer against llvm-symbolizer, binutils' addr2line and Rust's crate addr2line on the largest debug files that Debian has.
 
-The same random addresses of the code go to every tool, with inlined calls and demangling; then the frames are compared
-by their linkage names, and every difference is explained or shown. The packages (400 MB) are downloaded once into
-$BENCH_SYMBOL_FOLDER, else into a temporary folder that is removed afterwards.
+The same random addresses of the code go to every tool, with inlined calls and demangling, for the file as the archive has it
+(its sections compressed) and with plain sections. The tools take turns, and each turn has its ratios: their median is
+printed, with the smallest and the largest. BENCH_ROUNDS (default 3) sets the number of turns, BENCH_ADDRESSES the numbers of
+addresses ("1000 10000"). Then the frames are compared by their linkage names, and every difference is explained or shown.
+The packages (400 MB) are downloaded once into $BENCH_SYMBOL_FOLDER, else into a temporary folder that is removed afterwards.
 """
 import collections
 import os
 import pathlib
 import random
 import re
+import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,24 +26,46 @@ import symbol_oracles as oracles  # noqa: E402
 BUILD = pathlib.Path(sys.argv[1])
 TOOL = str(BUILD / "tests/integration/symbolize")
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
+COUNTS = [int(count) for count in os.environ.get("BENCH_ADDRESSES", "1000 10000").split()]
+RUST_SOURCES = pathlib.Path(__file__).resolve().parent / "addr2line_rs"
+CRATES = "/usr/share/cargo/registry"  # Debian's librust-*-dev
 # Package, and how to know its largest debug file.
 PACKAGES = {"ceph-mon-dbg": "ceph-mon", "openjdk-17-dbg": "libjvm"}
 SHOWN = 5
 
 
 def fetch(package, folder):
-    """The largest debug file of a package, its sections decompressed, so that every tool starts from the same."""
-    plain = os.path.join(folder, package + ".debug")
+    """The largest debug file of a package, as it is and with its sections decompressed."""
+    packed, plain = (os.path.join(folder, f"{package}.{kind}.debug") for kind in ("packed", "plain"))
     if os.path.exists(plain):
-        return plain
+        return packed, plain
     subprocess.run(["apt-get", "download", "-q", package], cwd=folder, check=True, stdout=subprocess.DEVNULL)
     archive = next(pathlib.Path(folder).glob(package + "_*.deb"))
     unpacked = os.path.join(folder, package)
     subprocess.run(["dpkg-deb", "-x", archive, unpacked], check=True)
     largest = max(pathlib.Path(unpacked).rglob("*.debug"), key=lambda path: path.stat().st_size)
-    subprocess.run(["objcopy", "--decompress-debug-sections", largest, plain], check=True)
+    shutil.copyfile(largest, packed)
+    shutil.rmtree(unpacked)
     archive.unlink()
-    return plain
+    subprocess.run(["objcopy", "--decompress-debug-sections", packed, plain], check=True)
+    return packed, plain
+
+
+def build_rust_rival(folder):
+    """The program around Rust's crate; None where it cannot be built."""
+    sources = os.path.join(folder, "addr2line_rs")
+    shutil.copytree(RUST_SOURCES, sources)
+    # Not a cargo from elsewhere that is found first: the crates are of the age of Debian's.
+    command = ["/usr/bin/cargo", "build", "--offline", "--release", "--quiet", "--config", 'source.crates-io.replace-with="debian"',
+               "--config", f'source.debian.directory="{CRATES}"']
+    environment = dict(os.environ, CARGO_HOME=os.path.join(folder, "cargo"), RUSTC="/usr/bin/rustc")
+    try:
+        subprocess.run(command, cwd=sources, env=environment, check=True, capture_output=True, text=True)
+    except (OSError, subprocess.CalledProcessError) as failure:
+        reason = (getattr(failure, "stderr", None) or str(failure)).strip().splitlines()[-1]
+        print(f"addr2line (Rust): not measured, it cannot be built here ({reason})")
+        return None
+    return os.path.join(sources, "target/release/addr2line_rs")
 
 
 def code_addresses(path, count):
@@ -50,26 +76,29 @@ def code_addresses(path, count):
 
 
 def measure(command, addresses):
-    """(seconds, seconds of processor, MiB): the best of some runs."""
-    best, busy, memory = None, None, 0
+    """(seconds, seconds of processor, MiB) of one run."""
     with tempfile.TemporaryFile("w+") as given:
         given.write(oracles.text(addresses))
-        given.flush()
-        for _ in range(ROUNDS):
-            given.seek(0)
-            started = time.monotonic()
-            process = subprocess.Popen(command, stdin=given, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
-            elapsed = time.monotonic() - started
-            best = elapsed if best is None else min(best, elapsed)
-            used = usage.ru_utime + usage.ru_stime
-            busy = used if busy is None else min(busy, used)
-            memory = usage.ru_maxrss / 1024
-    return best, busy, memory
+        given.seek(0)
+        started = time.monotonic()
+        process = subprocess.Popen(command, stdin=given, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.monotonic() - started
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
-def race(path, addresses, cache):
+def times(ratio):
+    return f"{ratio:.1f}" if ratio >= 0.95 else f"{ratio:.2g}"
+
+
+def spread(values):
+    return f"{times(statistics.median(values)):>5} ({times(min(values))}-{times(max(values))})"
+
+
+def race(path, addresses, cache, rust_rival):
     tools = {
         "heapctl": [TOOL, "--text", path, "-"],
         "heapctl, one thread": [TOOL, "--text", "--threads", "1", path, "-"],
@@ -77,15 +106,18 @@ def race(path, addresses, cache):
         "llvm-symbolizer": ["llvm-symbolizer", f"--obj={path}", "--inlines", "--demangle"],
         "addr2line": ["addr2line", "-f", "-i", "-C", "-e", path],
     }
+    if rust_rival is not None:
+        tools["addr2line (Rust)"] = [rust_rival, path]
     subprocess.run([TOOL, "--brief", "--cache-dir", cache, path, "-"], input=oracles.text(addresses), text=True,
                    stdout=subprocess.DEVNULL, check=True)
-    mine = None
-    for name, command in tools.items():
-        seconds, busy, memory = measure(command, addresses)
-        if mine is None:
-            mine = seconds, busy
-        print(f"{len(addresses):6} addresses  {name:20} {seconds * 1000:7.0f} ms {seconds / mine[0]:6.1f} x   processor "
-              f"{busy * 1000:7.0f} ms {busy / mine[1]:6.1f} x  {memory:6.0f} MiB")
+    rounds = [{name: measure(command, addresses) for name, command in tools.items()} for _ in range(ROUNDS)]
+    print(f"{len(addresses)} addresses: ms, and how many times heapctl's; ms of processor, and times; MiB, and times")
+    for name in tools:
+        parts = []
+        for part, scale in ((0, 1000), (1, 1000), (2, 1)):
+            ratios = [turn[name][part] / max(turn["heapctl"][part], 1e-3) for turn in rounds]
+            parts.append(f"{statistics.median(turn[name][part] for turn in rounds) * scale:7.0f} {spread(ratios):20}")
+        print(f"    {name:20} " + "".join(parts).rstrip())
 
 
 def symbol_starts(path):
@@ -162,16 +194,18 @@ def main():
     with tempfile.TemporaryDirectory(prefix="hc-bench-") as temporary:
         folder = kept or temporary
         os.makedirs(folder, exist_ok=True)
+        rust_rival = build_rust_rival(temporary)
         for package, name in PACKAGES.items():
             try:
-                path = fetch(package, folder)
+                files = fetch(package, folder)
             except subprocess.CalledProcessError as failure:
                 print(f"{package}: not measured, it cannot be had here ({failure})")
                 continue
-            print(f"{name}: {os.path.getsize(path) / 2**20:.0f} MiB")
-            for count in (1000, 10000):
-                race(path, code_addresses(path, count), os.path.join(temporary, f"cache-{count}"))
-            compare(path, code_addresses(path, 10000))
+            for kind, path in zip(("as in the archive", "with plain sections"), files):
+                print(f"{name} {kind}: {os.path.getsize(path) / 2**20:.0f} MiB")
+                for count in COUNTS:
+                    race(path, code_addresses(path, count), os.path.join(temporary, f"cache-{name}-{kind[:2]}-{count}"), rust_rival)
+            compare(path, code_addresses(path, max(COUNTS)))
 
 
 main()
