@@ -146,7 +146,7 @@ class HardPrograms(ComparedCase):
 class Forks(SamplerCase):
     def test_no_child_inherits_a_lock_of_the_loader(self):
         """The agent reads the list of modules again and again, and the program forks meanwhile."""
-        process = self.start(PROGRAMS / "storms", "fork", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        process = self.start(PROGRAMS / "forks", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                              env={"LD_PRELOAD": AGENT, "MALLOC_CONF": ""})
         self.assertEqual(process.stdout.readline(), "ready\n")
         for _ in range(60):
