@@ -299,6 +299,19 @@ static void print_warnings(const json_t *status)
 
 /* --- Of a process without an agent --- */
 
+static const char *describe_agent(const struct unattached_process *unattached)
+{
+	const struct process_modules *const modules = &unattached->modules;
+
+	if (modules->agent[0] == '\0')
+		return "none";
+	if (agent_absence_of(&unattached->process) != ABSENCE_UNKNOWN)
+		return "loaded, not started";
+	return process_has_preloader_alone(modules) ? "not loaded (" PROCESS_PRELOADER
+						      " needs libheapctl.so.0 beside itself)"
+						    : "loaded, does not answer";
+}
+
 static void print_unattached(const struct unattached_process *unattached)
 {
 	const struct process *const process = &unattached->process;
@@ -310,11 +323,7 @@ static void print_unattached(const struct unattached_process *unattached)
 	printf("%s%s[%d]%s\n", terminal_begin(stdout, TERMINAL_BOLD), name, (int)process->pid,
 		terminal_end(stdout));
 	line("program", "%s", process->exe);
-	line("agent", "%s; %s",
-		modules->agent[0] == '\0'		       ? "none"
-		: agent_absence_of(process) == ABSENCE_UNKNOWN ? "loaded, does not answer"
-							       : "loaded, not started",
-		attach);
+	line("agent", "%s; %s", describe_agent(unattached), attach);
 	if (modules->jemalloc[0] != '\0' || modules->other_allocator[0] != '\0')
 		line("allocator", "%s",
 			modules->jemalloc[0] != '\0' ? modules->jemalloc

@@ -149,6 +149,7 @@ class Doctor(Case):
         pid = self.sleeper({"LD_PRELOAD": alone, "HEAPCTL_EXE": "sleep"})
         self.assertIn(f"{alone} needs libheapctl.so.0 beside itself", self.examine(pid, ok=False)["preload-failed"]["message"])
         self.assertIn(f"it was not loaded, because {alone} needs libheapctl.so.0", self.heapctl("dump", pid, code=1)[1])
+        self.assertRegex(self.heapctl("status", pid, code=1)[0], r"agent +not loaded \(libheapctl-preload")
 
     def test_a_program_that_a_target_starts(self):
         pid = self.sleeper({"LD_PRELOAD": PRELOAD, "HEAPCTL_EXE": "redis-server"})
