@@ -74,7 +74,9 @@ void loader_use_begin(void)
 	const int64_t until_ms = clock_monotonic_ms() + WAIT_MAX_MS;
 	while (forks_of(value) > 0) {
 		if (!wait_for_change(value, until_ms)) {
+			/* Not if the last of them has ended meanwhile. */
 			atomic_store(&forks_take_long, true);
+			atomic_store(&forks_take_long, forks_of(atomic_load(word)) > 0);
 			break;
 		}
 		value = atomic_load(word);
@@ -126,7 +128,8 @@ void loader_use_before_fork(void)
 			until_ms = clock_monotonic_ms() + WAIT_MAX_MS;
 		if (atomic_load(&calls_take_long) || !wait_for_change(value, until_ms)) {
 			atomic_store(&calls_take_long, true);
-			atomic_fetch_add(word, ONE_FORK);
+			value = atomic_fetch_add(word, ONE_FORK);
+			atomic_store(&calls_take_long, calls_of(value) > 0);
 			break;
 		}
 		value = atomic_load(word);
