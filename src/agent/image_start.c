@@ -143,6 +143,18 @@ void image_begin_again(uintptr_t *stack)
 	serve(exchange_of(stack));
 }
 
+/* Not by nanosleep(), which may set errno, which needs a thread pointer of its own. */
+static void wait_without_storage(void)
+{
+	const struct timespec pause = { .tv_nsec = 1000000 };
+	long result;
+
+	__asm__ volatile("syscall"
+			 : "=a"(result)
+			 : "a"((long)SYS_nanosleep), "D"(&pause), "S"(0L)
+			 : "rcx", "r11", "memory");
+}
+
 /* Without storage of its own: calls nothing. Another attach was killed just now. */
 void image_refuse(uintptr_t *stack)
 {
@@ -153,7 +165,9 @@ void image_refuse(uintptr_t *stack)
 		exchange->answer[i] = message[i];
 	exchange->result = ERROR_STATE;
 	*state_of(exchange) = IMAGE_RETURNED;
-	while (*(volatile uint32_t *)&exchange->is_left == 0 || *state_of(exchange) != IMAGE_READ)
-		__builtin_ia32_pause();
+	for (int i = 0; *state_of(exchange) != IMAGE_READ && i < IMAGE_WAIT_MS; i++)
+		wait_without_storage();
+	while (*(volatile uint32_t *)&exchange->is_left == 0)
+		wait_without_storage();
 	image_leave(exchange, IMAGE_MEMORY_BYTES);
 }

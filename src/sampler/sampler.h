@@ -129,8 +129,11 @@ struct sampler_thread {
 /* Hidden: the functions that are replaced address them directly. */
 #pragma GCC visibility push(hidden)
 #ifdef HEAPCTL_STATIC_IMAGE
-/* The storage of the threads is another C library's: sampler/thread_states.h. Never NULL. */
-struct sampler_thread *sampler_thread_find(void);
+/*
+ * The storage of the threads is another C library's: sampler/thread_states.h. Never NULL. A
+ * function searches once: it runs on one thread.
+ */
+__attribute__((const)) struct sampler_thread *sampler_thread_find(void);
 #else
 extern SAMPLER_THREAD_LOCAL struct sampler_thread sampler_thread;
 #endif

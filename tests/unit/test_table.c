@@ -65,8 +65,7 @@ static void builds_the_same_rows_without_an_index(void **state)
 		&by_frames, UNWIND_OWN_MACHINE, &frames, own.begin, &memory_heap, &err));
 	assert_true(by_index.count > 10);
 	assert_int_equal(by_frames.count, by_index.count);
-	assert_memory_equal(
-		by_frames.rows, by_index.rows, by_index.count * sizeof *by_index.rows);
+	assert_memory_equal(by_frames.rows, by_index.rows, by_index.count * sizeof *by_index.rows);
 	unwind_table_deinit(&by_index);
 	unwind_table_deinit(&by_frames);
 }
@@ -82,8 +81,8 @@ static void refuses_frames_that_say_nothing(void **state)
 		.size = sizeof nothing,
 		.is_frames = true,
 		.copy = copy_own };
-	assert_false(unwind_loaded_table(
-		&table, UNWIND_OWN_MACHINE, &frames, 0, &memory_heap, &err));
+	assert_false(
+		unwind_loaded_table(&table, UNWIND_OWN_MACHINE, &frames, 0, &memory_heap, &err));
 	assert_int_equal(err.kind, ERROR_INPUT);
 }
 
@@ -98,8 +97,8 @@ static void refuses_an_entry_that_is_longer_than_the_section(void **state)
 		.size = sizeof damaged,
 		.is_frames = true,
 		.copy = copy_own };
-	assert_false(unwind_loaded_table(
-		&table, UNWIND_OWN_MACHINE, &frames, 0, &memory_heap, &err));
+	assert_false(
+		unwind_loaded_table(&table, UNWIND_OWN_MACHINE, &frames, 0, &memory_heap, &err));
 }
 
 static const struct CMUnitTest tests[] = {

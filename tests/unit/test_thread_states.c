@@ -52,8 +52,7 @@ static void threads_at_once_have_different_ones(void **state)
 	(void)state;
 	pthread_barrier_init(&barrier, NULL, THREADS);
 	for (int i = 0; i < THREADS; i++)
-		assert_int_equal(
-			pthread_create(&threads[i], NULL, wait_for_others, &barrier), 0);
+		assert_int_equal(pthread_create(&threads[i], NULL, wait_for_others, &barrier), 0);
 	for (int i = 0; i < THREADS; i++) {
 		assert_int_equal(pthread_join(threads[i], &found[i]), 0);
 		assert_non_null(found[i]);
