@@ -141,7 +141,17 @@ class Shown(GatewayCase):
         page.click_on("Call graph")
         page.wait_for("document.querySelector('.graph svg .node')")
         width = page.evaluate("document.querySelector('.graph svg').viewBox.baseVal.width")
+        # The function that changed most is in sight, in letters that can be read.
+        self.assertGreater(page.evaluate("""Math.max(...[...document.querySelectorAll('.graph .node text')].filter(text => {
+            const [box, all] = [text, document.querySelector('.graph svg')].map(element => element.getBoundingClientRect());
+            return box.top >= all.top && box.bottom <= all.bottom && box.left >= all.left && box.right <= all.right;
+        }).map(text => text.getBoundingClientRect().height))"""), 9)
         page.focus(".graph svg")
+        page.press("n")
+        page.wait_for("document.querySelector('.graph svg.picked .node.near')")
+        page.wait_for_text("itself", ".graph-said")
+        page.press("Escape")
+        page.wait_for("!document.querySelector('.graph svg.picked')")
         page.press("+")
         page.wait_for(f"document.querySelector('.graph svg').viewBox.baseVal.width < {width}")
         # The same address in another browser shows the same picture.

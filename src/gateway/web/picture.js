@@ -165,7 +165,7 @@ export class PictureView {
     const text = await getText(this.path('graph'), this.fetchOptions(signal));
     const graph = new GraphView(text);
     this.place.replaceChildren(graph.element);
-    graph.fit();
+    graph.open();
   }
 
   async draw_text(signal) {
