@@ -18,6 +18,11 @@ enum {
 };
 
 /* Columns before the first character; SIZE_MAX for an empty line. */
+static struct code_place place_of(const struct report_session *session)
+{
+	return (struct code_place){ session->options->sysroot, session->options->source_root };
+}
+
 static size_t indentation(const struct code_file *file, size_t line)
 {
 	const char *const text = file->lines[line - 1];
@@ -185,6 +190,7 @@ static void write_header(struct lister *lister, const struct listed *function)
 static void write_function(struct lister *lister, const struct listed *function)
 {
 	CLEANUP(code_file_close) struct code_file source = { 0 };
+	const struct code_place place = place_of(lister->session);
 	struct error err;
 	size_t at = function->first;
 	const uint32_t lowest = line_of(lister, at);
@@ -194,7 +200,7 @@ static void write_function(struct lister *lister, const struct listed *function)
 				       : lowest;
 	size_t end = last;
 
-	if (code_file_open(function->file, lister->session->options->sysroot, &source, &err))
+	if (code_file_open(function->file, &place, &source, &err))
 		end = end_of_function(&source, first, last);
 	else
 		verb_warn("%s", err.message);
@@ -359,6 +365,7 @@ static void write_routine(const struct page *page, const struct routine *routine
 	CLEANUP(code_file_close) struct code_file source = { 0 };
 	const uint32_t first = first_line(routine, disassembly);
 	CLEANUP(free_cleanup) uint32_t *lines = place_lines(routine, disassembly, first);
+	const struct code_place place = place_of(page->session);
 	uint32_t last = first;
 	struct error err;
 
@@ -367,8 +374,7 @@ static void write_routine(const struct page *page, const struct routine *routine
 	buffer_append_string(page->out, "</h2><p>");
 	utf8_append_markup(page->out, routine->source, strlen(routine->source));
 	buffer_append_string(page->out, "</p>\n");
-	if (first != 0 &&
-		!code_file_open(routine->source, page->session->options->sysroot, &source, &err))
+	if (first != 0 && !code_file_open(routine->source, &place, &source, &err))
 		verb_warn("%s", err.message);
 	if (source.count == 0) {
 		write_bare_assembly(page, routine, disassembly);

@@ -15,6 +15,7 @@
 #include "base/buffer.h"
 #include "base/file.h"
 #include "base/xalloc.h"
+#include "cli/source_root.h"
 #include "render/quantity.h"
 #include "symbol/elf_image.h"
 #include "symbol/symbol_table.h"
@@ -367,12 +368,16 @@ static void split(struct code_file *file)
 }
 
 bool code_file_open(
-	const char *path, const char *sysroot, struct code_file *file, struct error *err)
+	const char *path, const struct code_place *place, struct code_file *file, struct error *err)
 {
+	const char *const sysroot = place->sysroot;
 	struct code_file opened = { 0 };
 	struct error first;
 
-	if (!file_map(path, &opened.map, &first)) {
+	if (place->root != NULL) {
+		if (!source_root_map(place->root, path, &opened.map, err))
+			return false;
+	} else if (!file_map(path, &opened.map, &first)) {
 		CLEANUP(free_cleanup)
 		char *below = xasprintf("%s%s", sysroot == NULL ? "" : sysroot, path);
 		if (sysroot == NULL || !file_map(below, &opened.map, err)) {
@@ -404,7 +409,7 @@ void code_file_close(struct code_file *file)
 struct annotation {
 	const struct view *view;
 	const struct render_options *options;
-	const char *sysroot; /* NULL for none */
+	struct code_place place;
 	struct buffer *out;
 };
 
@@ -450,7 +455,7 @@ static void print_instructions(const struct annotation *annotation, const struct
 		if (first->file != file && first->file[0] != '\0') {
 			file = first->file;
 			code_file_close(&source);
-			if (!code_file_open(file, annotation->sysroot, &source, &ignored))
+			if (!code_file_open(file, &annotation->place, &source, &ignored))
 				source = (struct code_file){ 0 };
 			buffer_printf(annotation->out, "-------------------- %s\n", file);
 		}
@@ -477,7 +482,9 @@ bool routine_write_assembly(const struct routine *routine, const struct report_s
 {
 	const struct render_options *const options = &session->options->render;
 	const struct routine_place sum = routine_sum(routine, routine->start, routine->limit);
-	const struct annotation annotation = { view, options, session->options->sysroot, out };
+	const struct code_place place = { session->options->sysroot,
+		session->options->source_root };
+	const struct annotation annotation = { view, options, place, out };
 	CLEANUP(disassembly_deinit) struct disassembly disassembly = { 0 };
 
 	if (!disassembly_make(&disassembly, objdump, routine, err))

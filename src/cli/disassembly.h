@@ -85,9 +85,14 @@ struct code_file {
 	size_t count;
 };
 
-/* Looks for the path below `sysroot` too, which may be NULL. ERROR_NOT_FOUND says where. */
-MUST_CHECK bool code_file_open(
-	const char *path, const char *sysroot, struct code_file *file, struct error *err);
+/* Where sources are: as they were built, below `sysroot` too, or below `root` alone; or NULL. */
+struct code_place {
+	const char *sysroot, *root;
+};
+
+/* ERROR_NOT_FOUND says where it was looked for. */
+MUST_CHECK bool code_file_open(const char *path, const struct code_place *place,
+	struct code_file *file, struct error *err);
 void code_file_close(struct code_file *file);
 
 /* Appends the instructions of the routine with their figures, and the source that they are of. */

@@ -54,6 +54,7 @@ struct report_options {
 	const char *lib_prefixes; /* folders to look for libraries in, separated by commas */
 	const char *add_lib;
 	const char *sysroot;
+	const char *source_root; /* sources are read below this folder alone; NULL: anywhere */
 	const char **build_id_dirs;
 	size_t build_id_dir_count;
 	const char *debuginfod;	 /* NULL: never ask */

@@ -43,6 +43,10 @@ static const struct verb_option options[] = {
 		.complete = "@file", OPTION_TEXT(struct serve_options, certificate_file) },
 	{ 0, "tls-key", 0, "FILE", .help = "the key of the certificate (PEM)", .complete = "@file",
 		OPTION_TEXT(struct serve_options, key_file) },
+	{ 0, "source-root", 0, "DIR",
+		.help = "show source beside the figures, read below this folder alone; without it "
+			"none is read",
+		.complete = "@folder", OPTION_TEXT(struct serve_options, source_root) },
 	{ 0, "until-exit", 0, "PID", .help = "end when this process ends",
 		OPTION_NUMBER(struct serve_options, until_exit, 1, INT32_MAX) },
 	{ 0, "history", 0, "FOLDER",

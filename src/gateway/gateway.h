@@ -83,6 +83,7 @@ struct gateway {
 	struct result_cache render_cache;  /* what was rendered from them */
 	struct worker_pool workers;
 	struct store *store;		     /* NULL: no history is kept */
+	const char *source_root;	     /* NULL: no source is shown */
 	struct watch_manager *watch_manager; /* NULL: nothing is watched */
 	struct send_supervisor *sender;	     /* NULL: nothing is sent */
 	struct gateway_counters counters;

@@ -24,7 +24,8 @@ static bool draw(struct gateway *gateway, const struct request *request, struct 
 		.base_file = request_text(request, "base_name"),
 	};
 
-	profile_render_read(&render, request);
+	if (!profile_render_read(&render, gateway, request, err))
+		return false;
 	if (render.file == NULL)
 		render.file = "a profile";
 	if (render.base_file == NULL)

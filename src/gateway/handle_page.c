@@ -182,6 +182,7 @@ bool api_targets(struct gateway *gateway, const struct request *request, struct 
 		put_problem(&json, &list.problems[i]);
 	json_array_end(&json);
 	json_member_bool(&json, "keeps_history", gateway->store != NULL);
+	json_member_bool(&json, "has_source", gateway->source_root != NULL);
 	json_member_bool(&json, "has_watch_file", gateway->watch_manager != NULL);
 	json_object_end(&json);
 	reply_buffer(reply, 200, JSON_TYPE, &body);
@@ -298,8 +299,8 @@ bool api_profile(struct gateway *gateway, const struct request *request, struct 
 	};
 	char name[GATEWAY_NAME_BYTES];
 
-	profile_render_read(&render, request);
-	if (!render_profile(gateway, request, &render, name, &result, err))
+	if (!profile_render_read(&render, gateway, request, err) ||
+		!render_profile(gateway, request, &render, name, &result, err))
 		return false;
 	reply_blob(reply, 200, render.format->media_type, result);
 	reply->policy = render.format->policy;

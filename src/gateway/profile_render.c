@@ -157,6 +157,7 @@ static const char standalone_page[] =
 	ROW("flame-data", "--flame-data", "application/json", "flame.json", NULL), \
 	ROW("collapsed", "--collapsed", "text/plain; charset=utf-8", "collapsed.txt", NULL), \
 	ROW("pprof", "--pprof", "application/vnd.google.protobuf+gzip", "pb.gz", NULL), \
+	ROW("source", "--list", "text/plain; charset=utf-8", "source.txt", NULL), \
 	ROW("rows", "--rows", "application/json", "rows.json", NULL), \
 	ROW("json", "--json", "application/json", "json", NULL)
 /* clang-format on */
@@ -183,7 +184,14 @@ const char *profile_format_media_type(const char *format)
 	return profile_format_find(format)->media_type;
 }
 
-void profile_render_read(struct profile_render *render, const struct request *request)
+/* Only a format of source reads files that a profile names. */
+static bool is_source(const struct profile_format *format)
+{
+	return strcmp(format->name, "source") == 0;
+}
+
+bool profile_render_read(struct profile_render *render, const struct gateway *gateway,
+	const struct request *request, struct error *err)
 {
 	const char *const format = request_text(request, "format");
 
@@ -204,6 +212,16 @@ void profile_render_read(struct profile_render *render, const struct request *re
 	render->frame_limit = request_number(request, "frames", 0);
 	render->frame_root = request_text(request, "root");
 	render->is_churn = request_number(request, "churn", 0) != 0;
+	render->function = request_text(request, "function");
+	render->source_root = gateway->source_root;
+	if (!is_source(render->format))
+		return true;
+	if (render->source_root == NULL) {
+		error_set(err, ERROR_DENIED, "this gateway shows no source");
+		return error_hint(err, "start heapctl serve with --source-root DIR");
+	}
+	return render->function != NULL ||
+	       error_set(err, ERROR_USAGE, "the parameter function is missing");
 }
 
 static void add_number(struct command_line *line, const char *option, int64_t number)
@@ -218,7 +236,15 @@ static void add_number(struct command_line *line, const char *option, int64_t nu
 void profile_render_add_options(const struct profile_render *render, struct command_line *line)
 {
 	command_line_add(line, "report", NULL);
-	command_line_add(line, render->format->option, NULL);
+	if (is_source(render->format)) {
+		/* Nothing matches, and nothing is read, where a route did not ask for these. */
+		command_line_add(
+			line, "--list", render->function == NULL ? "^$" : render->function);
+		command_line_add(line, "--source-root",
+			render->source_root == NULL ? "/dev/null" : render->source_root);
+	} else {
+		command_line_add(line, render->format->option, NULL);
+	}
 	if (render->counter != NULL) {
 		char option[32];
 		snprintf(option, sizeof option, "--%s", render->counter);
@@ -383,7 +409,7 @@ char *profile_render_key(const char *owner, const struct profile_render *render)
 {
 	const char *const texts[] = { render->focus, render->ignore, render->show, render->hide,
 		render->show_from, render->frame_root, render->thread, render->bytes, render->sort,
-		render->rows };
+		render->rows, render->function };
 	struct buffer key;
 
 	buffer_init(&key, &memory_or_exit);
@@ -525,7 +551,8 @@ bool snapshot_render_reply(struct gateway *gateway, const struct request *reques
 		.base_id = kept->base == NULL ? -1 : kept->base_ms,
 		.is_of_snapshots = true,
 	};
-	profile_render_read(&render, request);
+	if (!profile_render_read(&render, gateway, request, err))
+		return false;
 	struct kept_render job = { gateway, &render, kept };
 	CLEANUP(free_cleanup) char *key = profile_render_key(kept->owner, &render);
 	CLEANUP(blob_cleanup) struct blob *result = NULL;

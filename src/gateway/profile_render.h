@@ -56,7 +56,9 @@ struct profile_render {
 	const char *counter;	      /* NULL: bytes in use */
 	const char *granularity;      /* NULL: functions */
 	const char *file, *base_file; /* what they are called; NULL: by their ids */
-	const char *focus, *ignore;   /* patterns; NULL for none */
+	const char *function;	      /* of source: a pattern */
+	const char *source_root;
+	const char *focus, *ignore; /* patterns; NULL for none */
 	const char *show, *hide, *show_from;
 	const char *thread, *bytes; /* of the samples: a number or name, LOW:HIGH */
 	int64_t first, limit;	    /* of rows */
@@ -71,8 +73,12 @@ struct profile_render {
 	int64_t span_ms; /* that the difference of two profiles covers; 0: by its ids */
 };
 
-/* What a request says of drawing, which any profile takes; json where it names no format. */
-void profile_render_read(struct profile_render *render, const struct request *request);
+/*
+ * What a request says of drawing, which any profile takes; json where it names no format.
+ * ERROR_DENIED for source where the gateway has no folder of it.
+ */
+MUST_CHECK bool profile_render_read(struct profile_render *render, const struct gateway *gateway,
+	const struct request *request, struct error *err);
 
 /* NULL when there is none of that name. */
 const struct profile_format *profile_format_find(const char *name);

@@ -157,6 +157,8 @@ static const struct parameter metrics_parameters[] = {
 		{ "hide", PARAMETER_TEXT, .help = "no frames that match" },                        \
 		{ "show_from", PARAMETER_TEXT,                                                     \
 			.help = "only stacks with a match, without its callers" },                 \
+		{ "function", PARAMETER_TEXT,                                                      \
+			.help = "source: of the functions that match, with figures of lines" },    \
 		{ "thread", PARAMETER_TEXT,                                                        \
 			.help = "only what this thread allocated, by number or name, where the "   \
 				"profile has threads" },                                           \

@@ -55,6 +55,16 @@ def long_work():
     return f"heap_v2/524288\n  t*: {count}: {100 * count} [0: 0]\n{stacks}".encode()
 
 
+def pprof_with_file(path):
+    """A profile of one function, work(), whose line 3 allocates; the file is called like that."""
+    def part(field, data):
+        return bytes([field << 3 | 2, len(data) & 127 | 128, len(data) >> 7]) + data
+
+    strings = [b"", b"inuse_space", b"bytes", b"work", path.encode()]
+    return (part(1, b"\x08\x01\x10\x02") + part(2, part(1, b"\x01") + part(2, b"\x80\x20")) + part(4, b"\x08\x01" + part(4, b"\x08\x01\x10\x03"))
+            + part(5, b"\x08\x01\x10\x03\x18\x03\x20\x04\x28\x01") + b"".join(part(6, text) for text in strings))
+
+
 class Document(GatewayCase):
     """Every route of /openapi.json is answered, and only as it is described there."""
 
@@ -935,6 +945,33 @@ class Safety(GatewayCase):
                                 (f"?base_size={len(stacks)}", stacks, "base_size must leave something")):
             answer = self.expect(self.post(f"/api/v1/file{path}", own, body), 400)
             self.assertIn(why, answer.json["error"]["message"])
+
+    def test_source_is_read_below_its_folder_alone(self):
+        """The names of files come from the profile, which may name any."""
+        root, outside = pathlib.Path(self.folder, "root"), pathlib.Path(self.folder, "outside")
+        for folder in (root / "src", outside):
+            folder.mkdir(parents=True)
+        (root / "src/work.c").write_text("int work(void)\n{\n\treturn inside;\n}\n")
+        for path in (outside / "secret.c", pathlib.Path(self.folder, "root-not.c")):
+            path.write_text("forbidden\n" * 9)
+        (root / "link.c").symlink_to(outside / "secret.c")
+        (root / "folder").symlink_to(outside)
+        os.mkfifo(root / "pipe.c")
+        named = ["/build/elsewhere/src/work.c", "src/work.c", str(root / "src/work.c"), str(root / "src/../src/work.c")]
+        refused = [str(outside / "secret.c"), "/etc/passwd", "../outside/secret.c", str(root / "../outside/secret.c"), str(root / "link.c"), "link.c",
+                   "folder/secret.c", str(root / "folder/secret.c"), f"{root}-not.c", "pipe.c", str(root / "src"), ".", "", "/", "/proc/self/environ", "/dev/zero"]
+        self.start_gateway("--source-root", root, self.process.pid)
+        for path in (*named, *refused):
+            with self.subTest(path):
+                answer = self.post("/api/v1/file?format=source&function=work", body=pprof_with_file(path))
+                self.assertNotIn("forbidden", answer.text)
+                self.assertNotIn("root:", answer.text)
+                if path in named:
+                    self.assertIn("return inside;", self.expect(answer, 200).text)
+        self.expect(self.post("/api/v1/file?format=source", body=pprof_with_file("src/work.c")), 400)
+        self.start_gateway(self.process.pid)
+        answer = self.expect(self.post("/api/v1/file?format=source&function=work", body=pprof_with_file(str(root / "src/work.c"))), 403)
+        self.assertIn("--source-root DIR", answer.json["error"]["hint"])
 
     def test_too_large_a_file_is_refused_before_it_is_sent(self):
         self.start_gateway(self.process.pid)

@@ -17,7 +17,7 @@ import { el } from '/assets/dom.js';
 import { GraphView } from '/assets/graph.js';
 import { RowTable } from '/assets/table.js';
 
-const SHAPES = [['flame', 'Flame graph'], ['graph', 'Call graph'], ['text', 'Table']];
+const SHAPES = [['flame', 'Flame graph'], ['graph', 'Call graph'], ['text', 'Table'], ['source', 'Source']];
 const COUNTERS = [['inuse_space', 'bytes in use'], ['inuse_objects', 'objects in use'], ['alloc_space', 'bytes allocated'],
   ['alloc_objects', 'objects allocated']];
 const GRANULARITIES = [['functions', 'functions'], ['lines', 'lines'], ['files', 'files'], ['addresses', 'addresses']];
@@ -29,12 +29,13 @@ const FRAMES = 10000;
 
 const SHOWN = [['png', 'What is shown (PNG)'], ['svg', 'What is shown (SVG)'], ['speedscope', 'What is shown (speedscope)']];
 
+const FUNCTION = ['function', 'of functions', 'a pattern of names'];
 const FILTERS = [['focus', 'only', 'only stacks with a function or file that matches'], ['ignore', 'without', 'no stacks with a function or file that matches'],
   ['hide', 'hide', 'no frames that match'], ['show', 'show', 'only frames that match'], ['show_from', 'show from', 'only stacks with a match, without its callers'],
   ['thread', 'thread', 'only what this thread allocated, by number or name, where the profile has threads'],
   ['bytes', 'object size', 'only objects of this size: 64kb:1mb, 4096: or :4096']];
 
-export const PICTURE_KEYS = ['shape', 'counter', 'granularity', ...FILTERS.map(([key]) => key), 'sort', 'rows', 'view'];
+export const PICTURE_KEYS = ['shape', 'counter', 'granularity', ...FILTERS.map(([key]) => key), 'sort', 'rows', 'function', 'view'];
 
 let flameScript = null;
 
@@ -110,7 +111,7 @@ export class PictureView {
           : SHOWN.map(([format, text]) => [text, () => this.flame?.save(format)])))),
       this.shape === 'flame' ? null : el('div.row',
         select('of', COUNTERS, values.counter || 'inuse_space', counter => this.set({ counter })),
-        select('by', GRANULARITIES, values.granularity || 'functions', granularity => this.set({ granularity })),
+        this.shape === 'source' ? pattern(...FUNCTION) : select('by', GRANULARITIES, values.granularity || 'functions', granularity => this.set({ granularity })),
         filters(FILTERS.some(([key]) => values[key]), FILTERS.map(([key, label, title]) => pattern(key, label, title)))));
     this.controls.querySelectorAll('select, button, input').forEach((element, i) => { element.dataset.place = i; });
   }
@@ -166,6 +167,17 @@ export class PictureView {
     const graph = new GraphView(text);
     this.place.replaceChildren(graph.element);
     graph.open();
+  }
+
+  /* Lines with what they allocate themselves and with all that they call. */
+  async draw_source(signal) {
+    const { values } = this.source;
+    if (!values.function) {
+      this.place.replaceChildren(el('p.empty', 'Enter a name: the source of all functions that match is shown with the figures of each line.'));
+      return;
+    }
+    const text = await getText(this.path('source', { function: values.function, granularity: '' }), this.fetchOptions(signal));
+    this.place.replaceChildren(el('pre.source', { tabIndex: 0 }, text));
   }
 
   async draw_text(signal) {
