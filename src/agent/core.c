@@ -213,7 +213,7 @@ static bool is_on_since_start(struct core *core)
  * jemalloc from-start", or without a time where it is not known. Samples that began with an attach
  * or after it: "#sampling heapctl since 1763716881123 attached 1763716881100 at 1763716890000",
  * with the time of the profile, of which readers learn the age of the attach. " mapped" at the end:
- * the program's own mappings are samples, too.
+ * the program's own mappings are samples, too; " entry": the allocator's functions are patched.
  */
 static void note_sampling(struct core *core, struct captured_profile *capture)
 {
@@ -221,7 +221,7 @@ static void note_sampling(struct core *core, struct captured_profile *capture)
 	const struct allocator_profiling *const profiling = &core->allocator->profiling;
 	int64_t since_ms = atomic_load(&core->activation->since_ms);
 	struct allocator_sampler sampler;
-	const char *mapped = "";
+	const char *kind = "";
 	char line[160];
 
 	if (!capture->has_mappings || profiling->sampler[0] == '\0')
@@ -230,7 +230,9 @@ static void note_sampling(struct core *core, struct captured_profile *capture)
 	if (allocator_sampler(core->allocator, &sampler)) {
 		since_ms = sampler.since_ms;
 		is_from_start = is_from_start && since_ms <= core->started_ms + START_MS;
-		mapped = sampler.has_mapped ? " mapped" : "";
+		kind = sampler.has_mapped		      ? " mapped"
+		       : strcmp(sampler.method, "entry") == 0 ? " entry"
+							      : "";
 	} else {
 		is_from_start = is_on_since_start(core);
 	}
@@ -244,7 +246,7 @@ static void note_sampling(struct core *core, struct captured_profile *capture)
 		snprintf(attached, sizeof attached, " attached %lld at %lld",
 			(long long)core->started_ms, (long long)capture->time_ms);
 	snprintf(line, sizeof line, "#sampling %s%s%s%s\n", profiling->sampler, since, attached,
-		mapped);
+		kind);
 	capture_append(capture, line);
 }
 

@@ -364,6 +364,7 @@ static void describe(struct profile *out, const struct profile *first)
 	out->sampler = profile_intern(out, first->sampler);
 	out->is_sampled_from_start = first->is_sampled_from_start;
 	out->has_mapped = first->has_mapped;
+	out->has_entries = first->has_entries;
 	out->sampled_since_ms = first->sampled_since_ms;
 	out->attached_ms = first->attached_ms;
 }

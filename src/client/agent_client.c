@@ -602,10 +602,10 @@ static bool is_temporary(const struct heap_line *line)
 	       at + count_digits(line, at) == line->size;
 }
 
-/* "#sampling heapctl since 1763716881123" */
+/* "#sampling heapctl since 1763716881123 attached 1763716881100 at 1763717601200 mapped" */
 static bool is_sampling(const struct heap_line *line)
 {
-	enum { SAMPLING_LINE_BYTES_MAX = 80 };
+	enum { SAMPLING_LINE_BYTES_MAX = 120 };
 
 	if (!line_begins(line, "#sampling ") || line->size > SAMPLING_LINE_BYTES_MAX)
 		return false;

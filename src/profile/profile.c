@@ -388,7 +388,7 @@ void profile_describe_sampling(const struct profile *profile, struct buffer *out
 		describe_since(profile, out);
 	if (profile->has_mapped)
 		buffer_append_string(out, ", with memory that the program mapped itself");
-	if (strcmp(profile->sampler, "heapctl") == 0)
+	if (strcmp(profile->sampler, "heapctl") == 0 && !profile->has_entries)
 		buffer_append_string(
 			out, ", and without calls of malloc that stay within a module");
 }

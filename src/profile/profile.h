@@ -134,6 +134,7 @@ struct profile {
 	const char *sampler; /* what took the samples: "jemalloc", "heapctl"; "" where unknown */
 	bool is_sampled_from_start; /* of the process */
 	bool has_mapped;	    /* the program's own mappings are samples, too */
+	bool has_entries;	    /* functions were patched: calls within a module are seen */
 	int64_t sampled_since_ms;   /* since 1970; 0 when unknown */
 	int64_t attached_ms;	    /* the agent into the running process; 0: it was not */
 	bool has_allocated;	    /* the ALLOC_ counters mean something (prof_accum) */

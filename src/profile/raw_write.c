@@ -88,6 +88,8 @@ static void write_sampling(const struct profile *profile, struct buffer *out)
 		buffer_printf(out, " at %" PRId64, profile->time_ms);
 	if (profile->has_mapped)
 		buffer_append_string(out, " mapped");
+	if (profile->has_entries)
+		buffer_append_string(out, " entry");
 	buffer_append_char(out, '\n');
 }
 

@@ -390,7 +390,7 @@ static int64_t read_time(struct cursor *in, const char *word)
 /*
  * "#sampling heapctl since 1763716881123", "#sampling jemalloc from-start", and for an agent that
  * was attached "since 1763716881123 attached 1763716881100 at 1763716890000"; each with " mapped"
- * at the end where mappings are samples.
+ * at the end where mappings are samples, or " entry" where the allocator's functions are patched.
  */
 static void read_sampling(struct profile *profile, const struct text_line *line)
 {
@@ -413,6 +413,7 @@ static void read_sampling(struct profile *profile, const struct text_line *line)
 		profile->time_ms = time_ms;
 	text_skip_blanks(&in);
 	profile->has_mapped = text_at(&in, "mapped");
+	profile->has_entries = text_at(&in, "entry");
 }
 
 /* Without its newline a path may be the beginning of one; "[vsyscall]" is complete. */

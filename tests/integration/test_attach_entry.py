@@ -48,6 +48,7 @@ class EntryCase(Case):
         """The bytes in use, as heapctl estimates them, by the function that called the allocator."""
         profile = os.path.join(self.folder, "now.heap")
         self.heapctl("dump", pid, "-o", profile)
+        self.assertRegex(pathlib.Path(profile).read_text(), r"\n#sampling heapctl since .* entry\n")
         out, _ = self.heapctl("report", "--text", "--show_bytes", profile)
         return {line.split()[-1]: int(line.split()[0]) for line in out.splitlines() if re.match(r"\s*\d+\s", line)}
 

@@ -225,6 +225,9 @@ static void a_profile_of_jemalloc_is_one(void **state)
 	assert_true(check("heap_v2/1\n  t*: 1: 2 [0: 0]\n\nMAPPED_LIBRARIES:\n"
 			  "#sampling jemalloc since 1763716881123 attached 1763716881100 at "
 			  "1763717601200\n"));
+	assert_true(check("heap_v2/1\n  t*: 1: 2 [0: 0]\n\nMAPPED_LIBRARIES:\n"
+			  "#sampling heapctl since 1763716881123 attached 1763716881100 at "
+			  "1763717601200 mapped\n"));
 	assert_true(
 		check("heap_v2/1\n  t*: 1: 2 [3: 4]\n#temporary 2: 2\n@ 0x1\n  t*: 1: 2 [3: 4]\n"
 		      "#temporary 2: 2\n"));

@@ -195,6 +195,10 @@ static void says_what_took_the_samples_and_since_when(void **state)
 	check_sampling("#sampling heapctl from-start mapped\n",
 		"sampled by heapctl from the start, with memory that the program mapped itself, "
 		"and without calls of malloc that stay within a module");
+	check_sampling("#sampling heapctl since 1763716881123 attached 1763716881100 at "
+		       "1763717601200 entry\n",
+		"sampled by heapctl since the attach 12 min earlier (2025-11-21 09:21:21 UTC), "
+		"without what was allocated before");
 	check_sampling("#sampling heapctl from-start\n",
 		"sampled by heapctl from the start, and without calls of malloc that stay within "
 		"a module");
