@@ -17,7 +17,7 @@
 enum { OPTION_INTERVAL = 1, OPTION_SORT, OPTION_FILTER };
 
 /* Lines of the screen that are no sites. */
-enum { HEADING_ROWS = 4, FOOT_ROWS = 1, FILTER_BYTES = 64 };
+enum { FOOT_ROWS = 1, FILTER_BYTES = 64 };
 
 struct top {
 	const char *operand;
@@ -34,6 +34,7 @@ struct top {
 	int64_t due_ms;
 	size_t skip, matching;
 	bool is_frozen, is_typing, is_done;
+	bool shows_help; /* in the place of the sites, until a key */
 	char typed[FILTER_BYTES];
 	char message[256]; /* at the foot, until the next snapshot */
 
@@ -128,6 +129,7 @@ static bool print_tables(struct top *top, struct error *err)
 		const struct top_table table = { .label = top->target.label,
 			.order = top->order,
 			.filter = top->filter,
+			.heading_rows = TOP_HEADING_ROWS,
 			.rows = (size_t)top->rows };
 
 		if (!take_snapshot(top, err))
@@ -145,9 +147,13 @@ static bool print_tables(struct top *top, struct error *err)
 
 static void write_foot(const struct top *top, size_t columns, struct buffer *out)
 {
+	/* Where all other keys fit exactly, the one for help would cut the last of them. */
+	enum { ALL_KEYS_COLUMNS = 78, HELP_COLUMNS = 8 };
 	char text[400];
 
-	if (top->is_typing)
+	if (top->shows_help)
+		snprintf(text, sizeof text, "any key returns");
+	else if (top->is_typing)
 		snprintf(text, sizeof text, "only sites with: %s_", top->typed);
 	else if (top->message[0] != '\0')
 		snprintf(text, sizeof text, "%s", top->message);
@@ -157,16 +163,47 @@ static void write_foot(const struct top *top, size_t columns, struct buffer *out
 		snprintf(text, sizeof text, "nothing was sampled; a switches sampling on");
 	else
 		snprintf(text, sizeof text,
-			"q quit  u use  g growth  o objects  / filter  f freeze  a sampling  "
-			"b growth=0");
+			"q quit  %su use  g growth  o objects  / filter  "
+			"f freeze  a sampling  b growth=0",
+			columns >= ALL_KEYS_COLUMNS && columns < ALL_KEYS_COLUMNS + HELP_COLUMNS
+				? ""
+				: "h help  ");
 	top_table_line(out, columns, text);
+}
+
+/* On a low terminal the sites have more use than the totals above them. */
+static size_t heading_rows(void)
+{
+	enum { ROWS_BESIDE = 6 };
+	const int rows = screen_size().rows - ROWS_BESIDE;
+
+	return rows >= TOP_HEADING_ROWS ? TOP_HEADING_ROWS : rows < 1 ? 1 : (size_t)rows;
 }
 
 static size_t site_rows(void)
 {
-	const int rows = screen_size().rows - HEADING_ROWS - FOOT_ROWS;
+	const int rows = screen_size().rows - (int)heading_rows() - FOOT_ROWS;
 
 	return rows < 1 ? 1 : (size_t)rows;
+}
+
+static void write_help(size_t columns, struct buffer *out)
+{
+	static const char *const lines[] = {
+		"q      quit",
+		"u      sort by bytes in use",
+		"g      sort by growth",
+		"o      sort by objects",
+		"/      only sites with a text in their name",
+		"f      freeze; the space bar, too",
+		"a      switch sampling on or off",
+		"b      growth counts from now",
+		"arrows, page up and down, home: scroll",
+	};
+	const size_t rows = (size_t)screen_size().rows - FOOT_ROWS;
+
+	for (size_t i = 0; i < sizeof lines / sizeof *lines && i < rows; i++)
+		top_table_line(out, columns, lines[i]);
 }
 
 static void draw(struct top *top)
@@ -179,9 +216,12 @@ static void draw(struct top *top)
 		.skip = top->skip,
 		.rows = site_rows(),
 		.columns = columns,
+		.heading_rows = heading_rows(),
 		.is_frozen = top->is_frozen };
 
-	if (top->has_now)
+	if (top->shows_help)
+		write_help(columns, &lines);
+	else if (top->has_now)
 		top->matching = top_table_write(&table, &top->now, &lines);
 	else
 		top_table_line(&lines, columns, top->target.label);
@@ -234,9 +274,17 @@ static void sort_by(struct top *top, enum top_order order)
 
 static void act(struct top *top, int key)
 {
+	if (top->shows_help && key != 'q') {
+		top->shows_help = false;
+		return;
+	}
 	switch (key) {
 	case 'q':
 		top->is_done = true;
+		break;
+	case 'h':
+	case '?':
+		top->shows_help = true;
 		break;
 	case 'u':
 		sort_by(top, TOP_BY_BYTES);
@@ -444,7 +492,9 @@ const struct verb verb_top = {
 		       "functions of its stacks.\n\n"
 		       "Keys: u, g, o sort by bytes in use, growth, objects; / filters by a "
 		       "part of the name; f or the space bar freezes; a switches sampling on "
-		       "or off; b counts growth from now; arrows scroll; q quits.\n\n"
+		       "or off; b counts growth from now; arrows scroll; h explains the keys; q "
+		       "quits. A narrow terminal has the "
+		       "column that is sorted by, and others as far as names have room.\n\n"
 		       "In a pipe it prints a table each time, with the maximum error of the "
 		       "growth, which assumes that no object of the start is left.",
 	.examples = "heapctl top redis-server\n"

@@ -302,21 +302,72 @@ static bool is_narrow(const struct top_table *table)
 	return table->columns != 0 && table->columns < WIDE_COLUMNS;
 }
 
+/* The columns before the names, in their order. */
+enum site_column {
+	SITE_BYTES,
+	SITE_BYTES_ERROR,
+	SITE_GROWTH,
+	SITE_GROWTH_ERROR,
+	SITE_OBJECTS,
+	SITE_COLUMNS
+};
+
+/* "1023.9 MiB", the same with a sign, objects by the million. */
+static const int site_widths[SITE_COLUMNS] = { 10, 10, 11, 10, 11 };
+
+/* In the order of use by what is sorted by: the names get the room of the last ones first. */
+static const enum site_column columns_by_use[][SITE_COLUMNS] = {
+	[TOP_BY_BYTES] = { SITE_BYTES, SITE_BYTES_ERROR, SITE_GROWTH, SITE_GROWTH_ERROR,
+		SITE_OBJECTS },
+	[TOP_BY_GROWTH] = { SITE_GROWTH, SITE_GROWTH_ERROR, SITE_BYTES, SITE_BYTES_ERROR,
+		SITE_OBJECTS },
+	[TOP_BY_OBJECTS] = { SITE_OBJECTS, SITE_BYTES, SITE_BYTES_ERROR, SITE_GROWTH,
+		SITE_GROWTH_ERROR },
+};
+
+/* Of a name, for each column before it. */
+enum { NAME_COLUMNS = 12, NAME_COLUMNS_MORE = 8, GAP = 2 };
+
 /*
- * "1023.9 MiB", the same with a sign, objects by the million. Where it is narrow there are no
- * objects, but for a sort by them: growth is not to be judged without its error.
+ * The first is always there. Growth is not to be judged without its error, so both are shown or
+ * neither; unless it is what is sorted by, and there is no room.
  */
-static char *format_row(
-	const struct top_table *table, const char *const columns[5], const char *site)
+static void choose_columns(const struct top_table *table, bool is_shown[SITE_COLUMNS])
 {
-	if (!is_narrow(table))
-		return xasprintf("%10s %10s %11s %10s %11s  %s", columns[0], columns[1], columns[2],
-			columns[3], columns[4], site);
-	if (table->order == TOP_BY_OBJECTS)
-		return xasprintf("%10s %10s %11s %11s  %s", columns[0], columns[1], columns[2],
-			columns[4], site);
-	return xasprintf(
-		"%10s %10s %11s %10s  %s", columns[0], columns[1], columns[2], columns[3], site);
+	const enum site_column *const by_use = columns_by_use[table->order];
+	int used = 0;
+
+	for (int i = 0; i < SITE_COLUMNS; i++) {
+		const enum site_column column = by_use[i];
+		const int name = NAME_COLUMNS + NAME_COLUMNS_MORE * (i - 1);
+		const bool has_pair = i > 1 && column == SITE_GROWTH_ERROR;
+		int needed = site_widths[column] + 1;
+		if (column == SITE_GROWTH)
+			needed += site_widths[SITE_GROWTH_ERROR] + 1;
+		if (table->columns != 0 && i > 0 && !has_pair &&
+			used + needed + GAP + name > (int)table->columns)
+			return;
+		is_shown[column] = true;
+		used += site_widths[column] + 1;
+	}
+}
+
+static char *format_row(
+	const struct top_table *table, const char *const columns[SITE_COLUMNS], const char *site)
+{
+	CLEANUP(buffer_deinit) struct buffer row = BUFFER_OR_EXIT;
+	bool is_shown[SITE_COLUMNS] = { false };
+	const char *before = "";
+
+	choose_columns(table, is_shown);
+	for (int i = 0; i < SITE_COLUMNS; i++) {
+		if (!is_shown[i])
+			continue;
+		buffer_printf(&row, "%s%*s", before, site_widths[i], columns[i]);
+		before = " ";
+	}
+	buffer_printf(&row, "  %s", site);
+	return buffer_take(&row);
 }
 
 /* What the figure is of: " by the profile", or " allocated since the attach 12 min ago". */
@@ -341,7 +392,8 @@ static void write_heading(
 		control_format_time(snapshot->time_ms, moment),
 		snapshot->is_sampling ? "on" : "off", table->is_frozen ? "  FROZEN" : "",
 		*table->filter == '\0' ? "" : "  only ", table->filter);
-	write_styled(out, table->columns, TERMINAL_BOLD, text);
+	if (table->heading_rows > 1)
+		write_styled(out, table->columns, TERMINAL_BOLD, text);
 	describe_attach(table, snapshot, attach, sizeof attach);
 	snprintf(text, sizeof text, "in use %s +-%s%s, %s +-%s since %s",
 		bytes_text(snapshot->bytes.value, false).text,
@@ -352,16 +404,19 @@ static void write_heading(
 			false)
 			.text,
 		control_format_time(snapshot->base_ms, moment));
-	top_table_line(out, table->columns, text);
+	if (table->heading_rows > 2)
+		top_table_line(out, table->columns, text);
 	if (snapshot->resident_bytes == 0)
 		snprintf(text, sizeof text, "no statistics: the process does not use jemalloc");
 	else
 		snprintf(text, sizeof text, "allocated %s, resident %s by jemalloc's count",
 			bytes_text((double)snapshot->allocated_bytes, false).text,
 			bytes_text((double)snapshot->resident_bytes, false).text);
-	top_table_line(out, table->columns, text);
-	const char *const headings[] = { table->order == TOP_BY_BYTES ? "IN USE*" : "IN USE", "+-",
-		table->order == TOP_BY_GROWTH ? "GROWTH*" : "GROWTH", "+-",
+	if (table->heading_rows > 3)
+		top_table_line(out, table->columns, text);
+	const char *const headings[SITE_COLUMNS] = { table->order == TOP_BY_BYTES ? "IN USE*"
+										  : "IN USE",
+		"+-", table->order == TOP_BY_GROWTH ? "GROWTH*" : "GROWTH", "+-",
 		table->order == TOP_BY_OBJECTS ? "OBJECTS*" : "OBJECTS" };
 	CLEANUP(free_cleanup)
 	char *row = format_row(table, headings, "SITE (innermost functions)");
@@ -377,8 +432,8 @@ static void write_site(
 	const struct quantity_text grown_error =
 		bytes_text(growth_error(site->bytes, site->base_bytes, site->base_variance), false);
 	const struct quantity_text objects = quantity_format(QUANTITY_COUNT, site->objects, false);
-	const char *const columns[] = { in_use.text, error.text, grown.text, grown_error.text,
-		objects.text };
+	const char *const columns[SITE_COLUMNS] = { in_use.text, error.text, grown.text,
+		grown_error.text, objects.text };
 	CLEANUP(free_cleanup) char *text = format_row(table, columns, site->name);
 
 	top_table_line(out, table->columns, text);

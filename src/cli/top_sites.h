@@ -57,12 +57,15 @@ enum top_order {
 struct top_table {
 	const char *label; /* of the target */
 	enum top_order order;
-	const char *filter; /* part of a site's name, in any case; "" for all */
-	size_t skip;	    /* sites that were scrolled past */
-	size_t rows;	    /* of sites */
-	size_t columns;	    /* characters in a line; 0 for any number */
+	const char *filter;  /* part of a site's name, in any case; "" for all */
+	size_t skip;	     /* sites that were scrolled past */
+	size_t rows;	     /* of sites */
+	size_t columns;	     /* characters in a line; 0 for any number */
+	size_t heading_rows; /* TOP_HEADING_ROWS, or 1 and more where there is no room for all */
 	bool is_frozen;
 };
+
+enum { TOP_HEADING_ROWS = 4 };
 
 /* Heading and sites; `snapshot` gets sorted. Returns how many sites the filter leaves. */
 size_t top_table_write(

@@ -204,6 +204,32 @@ class Live(TopCase):
                 screen.press("q")
                 screen.expect_end(0)
 
+    def test_names_have_room_on_terminals_of_any_size(self):
+        for rows, columns in ((5, 20), (10, 40), (24, 60), (24, 80), (50, 300)):
+            with self.subTest((rows, columns)):
+                screen = self.screen(rows=rows, columns=columns)
+                screen.wait_for(lambda lines: any(re.match(r" *IN USE\*.*  SITE", line) for line in lines), "the heading with names")
+                heading = next(i for i, line in enumerate(screen.lines()) if "IN USE*" in line)
+                screen.wait_for(lambda lines, at=heading + 1: len(lines) > at + 2 and re.search(r"  [A-Za-z\[_]\w{4}", lines[at]), "a name")
+                screen.press("g")
+                screen.wait_for(lambda lines: any(re.search(r"GROWTH\*.*  SITE", line) for line in lines), "growth with names")
+                if columns >= 40:
+                    screen.wait_for(lambda lines: any(re.search(r"GROWTH\* +\+-", line) for line in lines), "growth with its error")
+                screen.press("q")
+                screen.expect_end(0)
+
+    def test_a_key_explains_the_keys(self):
+        screen = self.screen()
+        for key in "h?":
+            screen.press(key)
+            screen.wait_for_text("sort by growth")
+            screen.press("u")
+            screen.wait_for(lambda lines: "IN USE*" in "".join(lines), "the sites again")
+        screen.press("h")
+        screen.wait_for_text("sort by growth")
+        screen.press("q")
+        screen.expect_end(0)
+
     def test_no_profile_is_taken_while_frozen(self):
         screen = self.screen()
         screen.press("f")
