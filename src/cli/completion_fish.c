@@ -28,7 +28,7 @@ static void print_values(const char *complete)
 		fputs(" -a '(__fish_complete_directories)'", stdout);
 	else if (strcmp(complete, "@command") == 0)
 		fputs(" -a '(__fish_complete_command)'", stdout);
-	else if (strcmp(complete, "@target") == 0)
+	else if (strcmp(complete, "@target") == 0 || strcmp(complete, "@source") == 0)
 		fputs(" -F -a '(heapctl ps --names 2>/dev/null)'", stdout);
 	else {
 		/* fish evaluates these words. */

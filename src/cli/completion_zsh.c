@@ -36,7 +36,7 @@ static void print_action(const char *complete)
 		fputs("_files -/", stdout);
 	else if (strcmp(complete, "@command") == 0)
 		fputs("_command_names -e", stdout);
-	else if (strcmp(complete, "@target") == 0)
+	else if (strcmp(complete, "@target") == 0 || strcmp(complete, "@source") == 0)
 		fputs("_heapctl_targets", stdout);
 	else {
 		putchar('(');

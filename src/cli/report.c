@@ -357,7 +357,7 @@ const struct verb verb_report = {
 		    "heapctl report --flame -o server.html server.heap\n"
 		    "heapctl report --lines --focus=parse --alloc_space redis-server\n",
 	.options = report_option_table,
-	.complete = "@file",
+	.complete = "@source",
 	.max_operands = SIZE_MAX,
 	.has_perl_options = true,
 	.run = run_report,
@@ -375,7 +375,7 @@ const struct verb verb_diff = {
 	.examples = "heapctl diff before.heap after.heap\n"
 		    "heapctl diff --flame -o change.html before.heap after.heap\n",
 	.options = report_option_table,
-	.complete = "@file",
+	.complete = "@source",
 	.max_operands = SIZE_MAX,
 	.has_perl_options = true,
 	.run = run_diff,
@@ -396,7 +396,7 @@ const struct verb verb_view = {
 		    "# on a machine without a browser\n"
 		    "heapctl view -o server.html redis-server\n",
 	.options = report_option_table,
-	.complete = "@file",
+	.complete = "@source",
 	.max_operands = SIZE_MAX,
 	.has_perl_options = true,
 	.run = run_view,

@@ -202,7 +202,9 @@ class OtherShells(Case):
         shown = ""
         os.write(main, line.encode() + b"\t")
         wait_until(lambda: has(expected), lambda: f"{expected!r} of {line!r}: {shown!r}")
-        self.end(shell)
+        # An interactive zsh ignores SIGTERM.
+        shell.kill()
+        shell.wait()
 
     def test_zsh(self):
         server, _ = self.start_redis()
@@ -244,6 +246,8 @@ class Completion(Case):
         self.assertIn("redis-server", offered)
         open(os.path.join(self.folder, "some.heap"), "w").close()
         self.assertEqual(self.complete("dump", "-o", "some"), ["some.heap"])
+        self.assertLessEqual({str(server.pid), "some.heap"}, set(self.complete("report", "")))
+        self.assertEqual(self.complete("diff", "some"), ["some.heap"])
 
 
 if __name__ == "__main__":
