@@ -354,8 +354,10 @@ static void examine_missing_agent(struct diagnosis *diagnosis, const struct subj
 	struct error advice = { 0 };
 
 	if (attach_advise(subject->process, &subject->modules, &advice) == ATTACH_NOW)
-		error_hint(&advice, "load one with heapctl attach %d, or start it with heapctl run",
-			(int)subject->process->pid);
+		error_hint(&advice, "load one with heapctl attach %d, or %s",
+			(int)subject->process->pid,
+			is_static(subject) ? "link libheapctl.a into it"
+					   : "start it with heapctl run");
 	diagnosis_add(diagnosis, FINDING_WRONG, "no-agent", advice.hint,
 		"it has no agent, so heapctl cannot profile it");
 }

@@ -97,10 +97,12 @@ class Doctor(Case):
         process = self.start(program)
         wait_until(lambda: os.readlink(f"/proc/{process.pid}/exe") == program, "the program")
         found = self.examine(process.pid, ok=False)
-        self.assertIn("libheapctl.a", found["no-agent"]["hint"])
-        self.assertIn("link it dynamically", found["no-jemalloc"]["hint"])
+        attach = f"heapctl attach {process.pid}"
+        self.assertEqual(found["no-agent"]["hint"], f"load one with {attach}, or link libheapctl.a into it")
+        self.assertEqual(found["no-jemalloc"]["hint"], "")
+        self.assertEqual(found["static"]["level"], "note")
         self.assertIn("linked statically", found["static"]["message"])
-        self.assertIn("libheapctl.a", self.heapctl("status", process.pid, code=None)[1])
+        self.assertIn(attach, self.heapctl("status", process.pid, code=None)[1])
         self.assertIn("linked statically", self.heapctl("run", "--", program, code=None)[1])
 
     def test_ps_does_not_suggest_run_for_a_static_program_with_jemalloc(self):
@@ -112,7 +114,7 @@ class Doctor(Case):
         process = self.start(program)
         wait_until(lambda: os.readlink(f"/proc/{process.pid}/exe") == program, "the program")
         row = next(line for line in self.heapctl("ps")[0].splitlines() if line.split()[:1] == [str(process.pid)])
-        self.assertIn("no agent: link libheapctl.a into it", row)
+        self.assertIn("no agent: load one with heapctl attach", row)
 
     def test_a_variable_that_is_not_read(self):
         found = self.examine(self.sleeper({"JEMALLOC_CONF": "prof:true"}), ok=False)
