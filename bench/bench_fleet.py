@@ -3,7 +3,7 @@
 """A fleet in a real ClickHouse, synthesized from real profiles: how fast it is filled and asked, what it takes on disk, and whether the answers are true.
 
 FLEET_HOSTS (1000) hosts with FLEET_SNAPSHOTS (60) snapshots of about 450 stacks: 27 million rows, at most 10 GB of memory and 4 GB of disk for all of it.
-FLEET_SEEDS (20) fleets of known truth; FLEET_TARGETS (200) processes of one gateway. 0 leaves one out.
+FLEET_SEEDS (20) fleets of known truth, from FLEET_FIRST_SEED (0) on; FLEET_TARGETS (200) processes of one gateway. 0 leaves one out.
 """
 import base64
 import json
@@ -28,7 +28,8 @@ from processes import free_port  # noqa: E402
 
 BUILD = pathlib.Path(sys.argv[1])
 HOSTS, SNAPSHOTS = int(os.environ.get("FLEET_HOSTS", "1000")), int(os.environ.get("FLEET_SNAPSHOTS", "60"))
-SEEDS, TARGETS = int(os.environ.get("FLEET_SEEDS", "20")), int(os.environ.get("FLEET_TARGETS", "200"))
+SEEDS, FIRST_SEED = int(os.environ.get("FLEET_SEEDS", "20")), int(os.environ.get("FLEET_FIRST_SEED", "0"))
+TARGETS = int(os.environ.get("FLEET_TARGETS", "200"))
 STACKS, STEP, SEED = 450, 4 * 3600, 17
 POSTGRES = "/usr/lib/postgresql/15/bin/"
 KEY = "service, version, host, pid, started, ts, snapshot"
@@ -98,11 +99,13 @@ def synthesize(database, paths):
     services = len(paths)
     database.make("heap")
     database.run("INSERT INTO stack (stack, site, frames, build_ids, offsets) SELECT stack, site, frames, build_ids, offsets FROM seed.stack")
-    database.run("CREATE TABLE template (service String, number UInt32, stack UInt64, samples Float64, mean Float64) ENGINE = Log")
-    database.run(f"INSERT INTO template SELECT service, toUInt32(at), stack, n, m FROM (SELECT service, groupArray(stack) AS stacks, groupArray(samples) AS ns, "
-                 f"groupArray(sampled_bytes / samples) AS ms FROM (SELECT service, stack, samples, sampled_bytes FROM seed.sample ORDER BY inuse_bytes DESC "
-                 f"LIMIT {STACKS * 105 // 100} BY service) GROUP BY service) ARRAY JOIN stacks AS stack, ns AS n, ms AS m, arrayEnumerate(stacks) AS at")
     names = "[" + ",".join(f"'{path.name.split('.')[0]}'" for path in sorted(paths)) + "]"
+    database.run("CREATE TABLE template (service String, number UInt32, stack UInt64, mean Float64) ENGINE = Log")
+    # A service has some of the stacks of all profiles, so that each has as many.
+    database.run(f"INSERT INTO template SELECT service, toUInt32(at), stack, m FROM (SELECT service, groupArray(stack) AS stacks, "
+                 f"groupArray(m1) AS ms FROM (SELECT service, stack, m1 FROM (SELECT arrayJoin({names}) AS service, stack, sampled_bytes / samples AS m1 "
+                 f"FROM seed.sample) ORDER BY cityHash64(service, stack) LIMIT {STACKS * 105 // 100} BY service) GROUP BY service) "
+                 "ARRAY JOIN stacks AS stack, ms AS m, arrayEnumerate(stacks) AS at")
     end = int(time.time()) - 600
 
     def normal(*of):
@@ -137,13 +140,20 @@ def processor_seconds():
     return used.ru_utime + used.ru_stime
 
 
+def server_seconds(database):
+    fields = pathlib.Path(f"/proc/{database.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def measure_questions(database):
     days = SNAPSHOTS * STEP // 86400
-    print("  seconds of heapctl fleet (median of 3):")
+    print(f"  seconds of heapctl fleet (median of 3), and of the server's processors for each; load of the machine {os.getloadavg()[0]:.0f}:")
     for words in (("top",), ("top", "--service", "gdb"), ("flame", "--service", "gdb", "-o", "/dev/null"),
                   ("diff", "--service", "gdb", "--ago", "24hrs"), ("growth", "--since", "24hrs"), ("growth", "--since", f"{max(8, days)}days"),
                   ("outliers", "--service", "gdb", "--since", "24hrs"), ("versions", "--service", "gdb", "--since", "24hrs"), ("hosts",)):
-        print(f"    {' '.join(words):50} {median_seconds(lambda words=words: database.fleet(*words)):8.2f}", flush=True)
+        begin = server_seconds(database)
+        spent = median_seconds(lambda words=words: database.fleet(*words))
+        print(f"    {' '.join(words):50} {spent:8.2f} {(server_seconds(database) - begin) / 3:8.2f}", flush=True)
 
 
 def size_of(database, table):
@@ -287,7 +297,7 @@ def measure(database, folder):
         measure_gateway(database, folder)
     if SEEDS:
         counts = fleet_truth.Counts()
-        for seed in range(SEEDS):
+        for seed in range(FIRST_SEED, FIRST_SEED + SEEDS):
             database.make(f"truth{seed}")
             fleet = fleet_truth.Fleet(seed)
             fleet.insert(database)
