@@ -5,7 +5,8 @@
 The same random addresses of the code go to every tool, with inlined calls and demangling, for the file as the archive has it
 (its sections compressed) and with plain sections. The tools take turns, and each turn has its ratios: their median is
 printed, with the smallest and the largest. BENCH_ROUNDS (default 3) sets the number of turns, BENCH_ADDRESSES the numbers of
-addresses ("1000 10000"). Then the frames are compared by their linkage names, and every difference is explained or shown.
+addresses ("1000 10000"), BENCH_PACKAGES the packages ("ceph-mon-dbg openjdk-17-dbg"). Then the frames are compared by their
+linkage names, and every difference is explained or shown.
 The packages (400 MB) are downloaded once into $BENCH_SYMBOL_FOLDER, else into a temporary folder that is removed afterwards.
 """
 import collections
@@ -29,8 +30,9 @@ ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
 COUNTS = [int(count) for count in os.environ.get("BENCH_ADDRESSES", "1000 10000").split()]
 RUST_SOURCES = pathlib.Path(__file__).resolve().parent / "addr2line_rs"
 CRATES = "/usr/share/cargo/registry"  # Debian's librust-*-dev
-# Package, and how to know its largest debug file.
-PACKAGES = {"ceph-mon-dbg": "ceph-mon", "openjdk-17-dbg": "libjvm"}
+# Package, and what its largest debug file is of.
+KNOWN = {"ceph-mon-dbg": "ceph-mon", "openjdk-17-dbg": "libjvm"}
+PACKAGES = {package: KNOWN[package] for package in os.environ.get("BENCH_PACKAGES", " ".join(KNOWN)).split()}
 SHOWN = 5
 
 
