@@ -97,28 +97,38 @@ static void print_name(const char *name, int room, FILE *out)
 
 static void print_functions(const struct summary *summary, FILE *out)
 {
-	enum { COLUMNS_BEFORE_NAME = 2 + 10 + 2 + 6 + 2 + 13 + 2 };
-	const int room = terminal_columns(out) - COLUMNS_BEFORE_NAME - 1;
+	enum { BEFORE_NAME = 2 + 10 + 2, SHARE = 6 + 2, CALLEES = 13 + 2, MIN_NAME = 24 };
+	const int columns = terminal_columns(out) - BEFORE_NAME - 1;
+	const bool has_share = columns >= SHARE + MIN_NAME;
+	const bool has_callees = columns >= SHARE + CALLEES + MIN_NAME;
+	const int room = columns - (has_share ? SHARE : 0) - (has_callees ? CALLEES : 0);
 	struct quantity_text flat, cumulative;
 
 	if (summary->count == 0)
 		return;
-	fprintf(out, "\n%s  %10s  %6s  %13s  FUNCTION%s\n", terminal_begin(out, TERMINAL_DIM),
-		"ITSELF", "SHARE", "WITH CALLEES", terminal_end(out));
+	fprintf(out, "\n%s  %10s  ", terminal_begin(out, TERMINAL_DIM), "ITSELF");
+	if (has_share)
+		fprintf(out, "%6s  ", "SHARE");
+	if (has_callees)
+		fprintf(out, "%13s  ", "WITH CALLEES");
+	fprintf(out, "FUNCTION%s\n", terminal_end(out));
 	for (size_t i = 0; i < summary->count && i < FUNCTIONS_SHOWN; i++) {
 		const struct view_totals *const totals = &summary->totals[summary->nodes[i]];
-		fprintf(out, "  %10s  %6s  %13s  ", format(summary, totals->flat.value, &flat),
-			jeprof_value_percent(totals->flat.value, summary->whole).text,
-			format(summary, totals->cumulative.value, &cumulative));
-		print_name(
-			summary->view->nodes[summary->nodes[i]].name, room < 12 ? 12 : room, out);
+		fprintf(out, "  %10s  ", format(summary, totals->flat.value, &flat));
+		if (has_share)
+			fprintf(out, "%6s  ",
+				jeprof_value_percent(totals->flat.value, summary->whole).text);
+		if (has_callees)
+			fprintf(out, "%13s  ",
+				format(summary, totals->cumulative.value, &cumulative));
+		print_name(summary->view->nodes[summary->nodes[i]].name, room, out);
 	}
 	if (summary->count > FUNCTIONS_SHOWN)
-		fprintf(out, "%s  and %zu more%s\n", terminal_begin(out, TERMINAL_DIM),
+		fprintf(out, "%s  and %zu more: --text%s\n", terminal_begin(out, TERMINAL_DIM),
 			summary->count - FUNCTIONS_SHOWN, terminal_end(out));
 }
 
-/* The operands as they were typed; "..." for some that a shell would read differently. */
+/* The operands as they were typed, in quotes where a shell would read them differently. */
 static char *make_operands(const struct report_options *options)
 {
 	static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -127,9 +137,11 @@ static char *make_operands(const struct report_options *options)
 
 	for (size_t i = 0; i < options->operand_count; i++) {
 		const char *const operand = options->operands[i];
-		if (operand[strspn(operand, safe)] != '\0' || strcmp(operand, "-") == 0)
+		const char *const quote = operand[strspn(operand, safe)] == '\0' ? "" : "'";
+		if (strcmp(operand, "-") == 0 || strchr(operand, '\'') != NULL ||
+			!utf8_is_printable(operand, strlen(operand)))
 			return xstrdup("...");
-		buffer_printf(&text, "%s%s", i == 0 ? "" : " ", operand);
+		buffer_printf(&text, "%s%s%s%s", i == 0 ? "" : " ", quote, operand, quote);
 	}
 	return buffer_take(&text);
 }
@@ -142,8 +154,8 @@ static void print_commands(const struct report_options *options, FILE *out)
 	fprintf(out, "%s  the flame graph in a web browser%s\n", terminal_begin(out, TERMINAL_DIM),
 		terminal_end(out));
 	fprintf(out, "heapctl report --tree %s\n", operands);
-	fprintf(out, "%s  who calls them; --text lists all functions%s\n",
-		terminal_begin(out, TERMINAL_DIM), terminal_end(out));
+	fprintf(out, "%s  who calls them%s\n", terminal_begin(out, TERMINAL_DIM),
+		terminal_end(out));
 	fprintf(out, "heapctl report --interactive %s\n", operands);
 	fprintf(out, "%s  a shell for more questions%s\n", terminal_begin(out, TERMINAL_DIM),
 		terminal_end(out));
