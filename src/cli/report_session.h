@@ -24,7 +24,7 @@ struct report_session {
 	size_t damaged_count;  /* of a series, which are left out */
 	const char *program;   /* the operand; NULL when there was none */
 	char process_name[64]; /* of the first profile, where it is known; "" */
-	pid_t pid; /* of the last profile, when it was taken from a process here; 0 otherwise */
+	pid_t pid;   /* of the last profile, when it was taken from a process here; 0 otherwise */
 	pid_t *pids; /* of the profiles that were loaded: of each process of a tree, else 0 */
 	size_t pid_capacity;
 	size_t tree_count;    /* of the profiles, those of processes of a tree */
