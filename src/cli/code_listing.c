@@ -18,9 +18,9 @@ enum {
 };
 
 /* Columns before the first character; SIZE_MAX for an empty line. */
-static struct code_place place_of(const struct report_session *session)
+static struct source_place place_of(const struct report_session *session)
 {
-	return (struct code_place){ session->options->sysroot, session->options->source_root };
+	return (struct source_place){ session->options->sysroot, session->options->source_root };
 }
 
 static size_t indentation(const struct code_file *file, size_t line)
@@ -190,7 +190,7 @@ static void write_header(struct lister *lister, const struct listed *function)
 static void write_function(struct lister *lister, const struct listed *function)
 {
 	CLEANUP(code_file_close) struct code_file source = { 0 };
-	const struct code_place place = place_of(lister->session);
+	const struct source_place place = place_of(lister->session);
 	struct error err;
 	size_t at = function->first;
 	const uint32_t lowest = line_of(lister, at);
@@ -365,7 +365,7 @@ static void write_routine(const struct page *page, const struct routine *routine
 	CLEANUP(code_file_close) struct code_file source = { 0 };
 	const uint32_t first = first_line(routine, disassembly);
 	CLEANUP(free_cleanup) uint32_t *lines = place_lines(routine, disassembly, first);
-	const struct code_place place = place_of(page->session);
+	const struct source_place place = place_of(page->session);
 	uint32_t last = first;
 	struct error err;
 

@@ -367,8 +367,8 @@ static void split(struct code_file *file)
 	}
 }
 
-bool code_file_open(
-	const char *path, const struct code_place *place, struct code_file *file, struct error *err)
+bool code_file_open(const char *path, const struct source_place *place, struct code_file *file,
+	struct error *err)
 {
 	const char *const sysroot = place->sysroot;
 	struct code_file opened = { 0 };
@@ -409,7 +409,7 @@ void code_file_close(struct code_file *file)
 struct annotation {
 	const struct view *view;
 	const struct render_options *options;
-	struct code_place place;
+	struct source_place place;
 	struct buffer *out;
 };
 
@@ -482,7 +482,7 @@ bool routine_write_assembly(const struct routine *routine, const struct report_s
 {
 	const struct render_options *const options = &session->options->render;
 	const struct routine_place sum = routine_sum(routine, routine->start, routine->limit);
-	const struct code_place place = { session->options->sysroot,
+	const struct source_place place = { session->options->sysroot,
 		session->options->source_root };
 	const struct annotation annotation = { view, options, place, out };
 	CLEANUP(disassembly_deinit) struct disassembly disassembly = { 0 };

@@ -86,12 +86,12 @@ struct code_file {
 };
 
 /* Where sources are: as they were built, below `sysroot` too, or below `root` alone; or NULL. */
-struct code_place {
+struct source_place {
 	const char *sysroot, *root;
 };
 
 /* ERROR_NOT_FOUND says where it was looked for. */
-MUST_CHECK bool code_file_open(const char *path, const struct code_place *place,
+MUST_CHECK bool code_file_open(const char *path, const struct source_place *place,
 	struct code_file *file, struct error *err);
 void code_file_close(struct code_file *file);
 

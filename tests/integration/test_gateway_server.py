@@ -152,12 +152,12 @@ class Bodies(GatewayCase):
         self.schemas = Schemas(self.document["components"]["schemas"])
         self.asked = set()
 
-    def check(self, path, method="GET", status=200):
+    def check(self, path, method="GET", status=200, body=None):
         """Asks, and compares the body with its schema; returns the answer."""
         plain = path.partition("?")[0]
         patterns = [known for known in self.document["paths"] if re.fullmatch(re.sub(r"{\w+}", "[^/]+", known), plain)]
         pattern = min(patterns, key=lambda known: known.count("{"))
-        answer = self.expect(self.ask(path, method), status)
+        answer = self.expect(self.ask(path, method, body=body), status)
         content = self.document["paths"][pattern][method.lower()]["responses"][str(status)]["content"]
         media_type = answer.headers["Content-Type"].partition(";")[0]
         self.assertIn(media_type, content, path)
@@ -223,13 +223,14 @@ class Bodies(GatewayCase):
     def check_pictures(self):
         capture = self.get("/api/v1/captures").json["captures"][-1]
         others = f"line={capture['line']}&number={capture['number']}"
-        for name in ("raw", "text", "tree", "graph", "flame", "flame-data", "collapsed", "pprof", "json"):
+        for name in ("raw", "text", "tree", "graph", "flame", "flame-data", "collapsed", "pprof", "rows", "json"):
             for path in ("/api/v1/profile?", "/api/v1/snapshot?", f"/api/v1/capture?{others}&"):
                 with self.subTest(path, format=name):
                     self.check(f"{path}format={name}")
         self.check("/api/v1/snapshot?granularity=addresses")
         self.check("/api/v1/moment")
         self.check("/api/v1/profile?base=now")
+        self.check("/api/v1/file?format=rows", "POST", body=b"main;parse 300\n")
         for name in ("json", "text", "svg", "html", "raw"):
             self.check(f"/api/v1/trend?format={name}")
 
