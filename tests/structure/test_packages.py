@@ -63,6 +63,17 @@ class Packages(unittest.TestCase):
         self.assertEqual([str(path) for path, packages in owners.items() if len(packages) > 1], [])
         self.assertEqual(sorted(str(path.relative_to(self.folder)) for path in self.installed() - set(owners)), [])
 
+    def test_the_spec_has_each_file(self):
+        text = (ROOT / "contrib/rpm/heapctl.spec").read_text()
+        for macro, place in (("_bindir", "usr/bin"), ("_libexecdir", "usr/libexec"), ("_datadir", "usr/share"), ("_mandir", "usr/share/man"),
+                             ("_unitdir", "usr/lib/systemd/system"), ("_includedir", "usr/include"), ("_libdir", f"usr/lib/{TRIPLET}")):
+            text = text.replace(f"%{{{macro}}}", place)
+        listed = set()
+        for line in re.findall(r"^usr/\S+$", text, re.M):
+            for path in self.folder.glob(line):
+                listed |= {path} if not path.is_dir() else set(path.rglob("*"))
+        self.assertEqual(sorted(str(path.relative_to(self.folder)) for path in self.installed() - listed), [])
+
     def test_the_symbols_are_those_of_the_library(self):
         names = set(re.findall(r"^\t(heapctl_\w+);", (ROOT / "src/agent/heapctl.map").read_text(), re.M))
         self.assertEqual(set(re.findall(r"^ (heapctl_\w+)@", (ROOT / "debian/libheapctl0.symbols").read_text(), re.M)), names)
