@@ -161,7 +161,7 @@ const struct verb verb_dump = {
 		    "heapctl dump 4711 -o - | heapctl report -\n"
 		    "heapctl dump 4711 --bundle --symbols -o night.tar\n"
 		    "# one file for each process of a server that forks\n"
-		    "heapctl dump 'postgres:*'",
+		    "heapctl dump 'redis-server:*'",
 	.options = options,
 	VERB_OF_ONE_TARGET,
 	.run = run,

@@ -351,7 +351,7 @@ const struct verb verb_report = {
 		       "under the name jeprof, heapctl replaces it.",
 	.examples = "heapctl report server.heap\n"
 		    "# all processes of a server that forks\n"
-		    "heapctl report 'postgres:*'\n"
+		    "heapctl report 'redis-server:*'\n"
 		    "# the ten biggest, with their standard errors\n"
 		    "heapctl report --top=10 --confidence server.heap\n"
 		    "heapctl report --flame -o server.html server.heap\n"
