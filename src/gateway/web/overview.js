@@ -4,6 +4,7 @@ import { download, getJson, post } from '/assets/api.js';
 import { actionButton, fill, keepTrying, notify, saveMenu, sentence } from '/assets/controls.js';
 import { Curves } from '/assets/curves.js';
 import { el } from '/assets/dom.js';
+import { showFindings } from '/assets/findings.js';
 import { bytes, count } from '/assets/format.js';
 import { saveCurves } from '/assets/saved_curves.js';
 import { dateTime, duration } from '/assets/time.js';
@@ -117,12 +118,13 @@ export async function showOverview(page, target, first) {
   /* Another allocator reports no figures. */
   const curves = new Curves(first.memory?.resident > 0 ? undefined : ['rss']);
   const trouble = el('div');
+  const findings = el('div');
   const panels = el('div.panels');
   const noted = el('div');
   const saved = saveMenu([
     ['Curves (SVG)', () => saveCurves(curves.picture, curves.legend, `${first.name}[${first.pid}]`, `${first.name}.${first.pid}.curves.svg`)],
     ['Figures (JSON)', () => download(target.path('/api/v1/history'), `${first.name}.${first.pid}.figures.json`)]]);
-  page.append(trouble, el('div.panel.curves-panel', curves.element, saved), noted, panels);
+  page.append(trouble, findings, el('div.panel.curves-panel', curves.element, saved), noted, panels);
   let last = '';
   const refresh = async () => draw(await target.status());
   const run = new RunPanel(target, refresh);
@@ -141,6 +143,7 @@ export async function showOverview(page, target, first) {
     last = text;
   };
   draw(first);
+  showFindings(findings, first);
   const end = keepTrying(trouble, async () => {
     await curves.ask(() => getJson(target.path(`/api/v1/history?since_ms=${curves.lastTime}`)));
     await refresh();

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the kept snapshots of a process say in words, with a way to the evidence. */
+import { getJson, query } from '/assets/api.js';
+import { el } from '/assets/dom.js';
+import { bytes, count } from '/assets/format.js';
+import { dateTime } from '/assets/time.js';
+
+const DAY = 86400000;
+const SUSPECTS_SHOWN = 3;
+
+/* "lpInsert under lpAppend": the function, and who calls it in most of what grew. */
+function describeSite({ name, stack = '' }) {
+  const frames = stack.split(' > ');
+  const at = frames.lastIndexOf(name);
+  const caller = at < 0 ? undefined : frames[at === 0 ? 1 : at - 1];
+  return [el('code', name), ...(caller ? [' under ', el('code', caller)] : [])];
+}
+
+function describe(trend, evidence) {
+  const suspects = trend.sites.filter(site => site.is_suspect);
+  const { values, words } = trend.total;
+  const more = suspects.length - SUSPECTS_SHOWN;
+  return el('div.panel.findings',
+    el('h2', `${bytes(values.at(-1))} in use`),
+    el('p', `Since ${dateTime(trend.first_ms)}, in ${count(trend.hours.length)} kept profiles: ${words}.`),
+    suspects.length === 0 ? el('p.quiet', 'No leak is suspected.')
+      : [el('p', suspects.length === 1 ? 'One suspected leak:' : `${count(suspects.length)} suspected leaks, the surest first:`),
+        el('ul', suspects.slice(0, SUSPECTS_SHOWN).map(site => el('li', ...describeSite(site), `: ${site.words}`)),
+          more > 0 ? el('li', `and ${count(more)} more`) : null)],
+    el('p.row', el('a.button', { href: evidence }, 'What grew')));
+}
+
+/* Of the last day; null where nothing is kept, or too little to see growth. */
+async function findingsOf(status) {
+  const { keeps_history: hasHistory } = await getJson('/api/v1/targets');
+  if (!hasHistory)
+    return null;
+  const path = `/targets/${encodeURIComponent(status.name)}/api/v1`;
+  const process = { pid: status.pid };
+  const { snapshots } = await getJson(`${path}/timeline${query({ from_ms: Date.now() - DAY, ...process, max: 100 })}`);
+  const first = snapshots[0], last = snapshots.at(-1);
+  if (snapshots.length < 3)
+    return null;
+  const range = { from_ms: first.time_ms, to_ms: last.time_ms };
+  const trend = await getJson(`${path}/trend${query({ ...range, ...process, format: 'json' })}`);
+  if (trend.total.kind === 'unknown')
+    return null;
+  const view = { ...process, base: first.id, at: last.id, begin: first.time_ms, end: last.time_ms, show: 'trend' };
+  return describe(trend, `#/${encodeURIComponent(status.name)}/history?${new URLSearchParams(view)}`);
+}
+
+/* It takes as long as reading the profiles does, and the page does not depend on it. */
+export async function showFindings(place, status) {
+  try {
+    place.replaceChildren(await findingsOf(status) ?? '');
+  } catch (problem) {
+    place.replaceChildren(el('p.quiet', `The kept profiles could not be compared: ${problem.message}`));
+  }
+}
