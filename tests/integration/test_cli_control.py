@@ -653,7 +653,7 @@ class NotThere(Case):
                 (1, ("run", self.folder), "name the program itself"),
                 (1, ("run", "--jemalloc=file", "true"), "name the shared library"),
                 (1, ("run", "--jemalloc=" + AGENT, "true"), "name the shared library"),
-                (2, ("man", "x"), "usage: heapctl man [VERB] (see")):
+                (2, ("man", "x"), "man: unknown verb 'x' (see")):
             _, said = self.heapctl(*words, code=code, cwd=self.folder)
             self.assertIn(hint, said, words)
 
