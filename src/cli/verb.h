@@ -4,8 +4,8 @@
  *
  * A verb describes its options in a table, and everything that speaks of them comes from there:
  * parsing (cli/option.h), --help (cli/verb.h), the man pages (cli/man.c) and shell completion
- * (cli/completion_scripts.h). Verbs parse arguments, call the other layers and print; nothing else
- *prints or picks exit codes.
+ * (cli/completion_scripts.h). Verbs parse arguments, call the other layers and print; nothing
+ * else prints or picks exit codes.
  *
  *	static const struct verb_option options[] = {
  *		{ 0, "output", 'o', "FILE", "write there; - is stdout", .complete = "@file",
