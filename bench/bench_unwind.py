@@ -3,12 +3,19 @@
 """Stacks of samples: time against libgcc's unwinder, cost and size of the tables, equality on real programs."""
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
 
-BUILD = pathlib.Path(sys.argv[1])
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests/support"))
+from clickhouse import ClickHouse
+from sampled_servers import SERVERS
+
+BUILD = pathlib.Path(sys.argv[1]).resolve()
+SOURCE = pathlib.Path(__file__).resolve().parent.parent
 ROUNDS = os.environ.get("BENCH_ROUNDS", "200")
+PARTS = os.environ.get("BENCH_PARTS", "times cover equality").split()
 
 PYTHON_WORK = """
 import json, re, sqlite3, threading
@@ -20,9 +27,35 @@ threads = [threading.Thread(target=work) for _ in range(3)]
 [t.start() for t in threads]
 [t.join() for t in threads]
 """
+JAVA_WORK = """
+import java.util.zip.*;
+public class Work {
+    public static void main(String[] a) throws Exception {
+        for (int i = 0; i < 3000; i++) {
+            Deflater d = new Deflater(i % 9); d.setInput(new byte[50000]); d.finish(); d.deflate(new byte[60000]); d.end();
+            new Thread(() -> { java.nio.ByteBuffer.allocateDirect(5000); }).start();
+        }
+    }
+}
+"""
+NODE_WORK = """
+const zlib = require('zlib'), crypto = require('crypto');
+for (let i = 0; i < 4000; i++) { zlib.deflateSync(Buffer.alloc(20000, i)); crypto.createHash('sha256').update('x' + i).digest(); JSON.parse('[' + i + ']'); }
+"""
+CXX_WORK = """
+#include <map>
+#include <stdexcept>
+#include <string>
+static int fall(int depth) { std::string text(depth * 50 + 40, 'x'); return depth == 0 ? throw std::runtime_error(text) : fall(depth - 1) + (int)text.size(); }
+int main() {
+    std::map<int, std::string> kept;
+    for (int i = 0; i < 20000; i++) { try { fall(i % 20); } catch (const std::exception &e) { kept[i % 1000] = e.what(); } }
+    return kept.size() == 1000 ? 0 : 1;
+}
+"""
 PROGRAMS = {
     "python3": ["/usr/bin/python3", "-c", PYTHON_WORK],
-    "cc1": ["gcc", "-O2", "-c", "-o", "/dev/null", "bench/synthetic_profile.c", "-Isrc", "-D_GNU_SOURCE"],
+    "cc1": ["gcc", "-O2", "-c", "-o", "/dev/null", str(SOURCE / "bench/synthetic_profile.c"), f"-I{SOURCE}/src", "-D_GNU_SOURCE"],
     "perl": ["perl", "-e", "my %h; $h{$_} = 'x' x ($_ % 500) for 1..50000; print scalar(keys %h), qq(\\n)"],
 }
 
@@ -54,22 +87,89 @@ def cover():
                   f" {8 * rows / code:8.2f}")
 
 
-def equality():
+# How often the load of a test is taken.
+SERVER_BATCHES = {"Redis": 300, "PostgreSQL": 300}
+
+
+def compared(folder):
+    """The environment in which each stack of jemalloc's is taken by both unwinders, and what they were found to be."""
     library = BUILD.resolve() / "tests/integration/libcompare_stacks.so"
-    jemalloc = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
-    print("  program      same  different  shorter  longer   own ns/stack  libgcc ns/stack")
-    for name, command in PROGRAMS.items():
+    counts = pathlib.Path(folder, "counts")
+    counts.mkdir()
+    # A server may run as another user.
+    counts.chmod(0o777)
+    return counts, dict(LD_PRELOAD=f"/usr/lib/x86_64-linux-gnu/libjemalloc.so.2 {library}", COMPARE_STACKS=f"{counts}/of",
+                        MALLOC_CONF="prof:true,lg_prof_sample:10")
+
+
+def run_program(command):
+    def run(folder, environment):
+        subprocess.run(command, env=dict(os.environ, **environment), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True, cwd=folder)
+    return run
+
+
+def run_server(name):
+    def run(folder, environment):
+        server = SERVERS[name](folder)
+        server.prepare()
+        words = server.command()
+        # Not what makes it another user's: glibc ends a process whose threads have other rights.
+        before = len(server.as_user()) if hasattr(server, "as_user") and "--reuid=65534" in words else 0
+        server.command = lambda: [*words[:before], "env", *(f"{key}={value}" for key, value in environment.items()), *words[before:]]
+        server.start()
+        try:
+            server.load(SERVER_BATCHES[name])
+        finally:
+            server.stop()
+    return run
+
+
+def run_clickhouse(folder, environment):
+    server = ClickHouse(folder)
+    server.start(**environment)
+    try:
+        for _ in range(10):
+            server.ask("SELECT number % 100, groupArray(toString(number)), uniq(number) FROM (SELECT * FROM system.numbers LIMIT 200000) GROUP BY number % 100")
+    finally:
+        server.stop()
+
+
+def run_compiled(name, text, compiler, command):
+    def run(folder, environment):
+        pathlib.Path(folder, name).write_text(text)
+        subprocess.run(compiler, check=True, cwd=folder)
+        run_program(command)(folder, environment)
+    return run
+
+
+def equality():
+    """Just-in-time code has no rules that libgcc could follow, so its stacks may end early, and ours be longer."""
+    programs = {name: run_program(command) for name, command in PROGRAMS.items()}
+    programs["C++, exceptions"] = run_compiled("work.cc", CXX_WORK, ["g++", "-O2", "-o", "work", "work.cc"], ["./work"])
+    programs |= {name: run_server(name) for name in SERVER_BATCHES if SERVERS[name].is_installed()}
+    if shutil.which("clickhouse-server"):
+        programs["ClickHouse"] = run_clickhouse
+    if shutil.which("node"):
+        programs["node"] = run_program(["node", "-e", NODE_WORK])
+    if shutil.which("javac"):
+        programs["java"] = run_compiled("Work.java", JAVA_WORK, ["javac", "Work.java"], ["java", "-Xint", "Work"])
+    print("  program              same  different  shorter  longer   own ns/stack  libgcc ns/stack")
+    for name, run in programs.items():
         with tempfile.TemporaryDirectory() as folder:
-            environment = dict(os.environ, LD_PRELOAD=f"{jemalloc} {library}", COMPARE_STACKS=f"{folder}/counts",
-                               MALLOC_CONF="prof:true,lg_prof_sample:10")
-            subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)
+            os.chmod(folder, 0o711)
+            counts, environment = compared(folder)
+            try:
+                run(folder, environment)
+            except (subprocess.CalledProcessError, RuntimeError) as problem:
+                print(f"  {name:16} failed: {problem}")
+                continue
             total = [0] * 7
-            for file in pathlib.Path(folder).iterdir():
+            for file in counts.iterdir():
                 total = [a + int(b) for a, b in zip(total, file.read_text().split())]
         stacks = sum(total[:4])
-        print(f"  {name:10} {total[0]:6} {total[1]:10} {total[2]:8} {total[3]:7} {total[4] / stacks:14.0f} {total[5] / stacks:16.0f}")
+        print(f"  {name:16} {total[0]:8} {total[1]:10} {total[2]:8} {total[3]:7} {total[4] / stacks:14.0f} {total[5] / stacks:16.0f}", flush=True)
 
 
-times()
-cover()
-equality()
+for part, measure in {"times": times, "cover": cover, "equality": equality}.items():
+    if part in PARTS:
+        measure()

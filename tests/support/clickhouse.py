@@ -66,10 +66,10 @@ class ClickHouse:
         path.chmod(0o600)
         return str(path)
 
-    def start(self):
+    def start(self, **env):
         with open(self.folder / "output", "ab") as output:
             self.process = subprocess.Popen([self.server, f"--config-file={self.folder}/config.xml"], cwd=self.folder, stdin=subprocess.DEVNULL,
-                                            stdout=output, stderr=output, env={"PATH": os.environ["PATH"], "TZ": "UTC"})
+                                            stdout=output, stderr=output, env={"PATH": os.environ["PATH"], "TZ": "UTC", **env})
 
         def ready():
             if self.process.poll() is not None:

@@ -106,11 +106,20 @@ static void write_counts(void)
 	snprintf(path, sizeof path, "%s.%d", getenv("COMPARE_STACKS"), getpid());
 	const int size = snprintf(line, sizeof line, "%lu %lu %lu %lu %lu %lu %lu\n", same,
 		different, shorter, longer, own_ns, oracle_ns, frames);
-	/* The counts do not get shorter. A file that is emptied first stays empty when the process
-	   ends between the two. */
+	/* A file that is emptied first stays empty when the process ends between the two. */
 	const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-	if (fd >= 0 && write(fd, line, (size_t)size) == size)
+	if (fd >= 0 && write(fd, line, (size_t)size) == size && ftruncate(fd, size) == 0)
 		close(fd);
+}
+
+/* Stacks through a library that was opened since are not comparable: counting begins anew. */
+static void learn_modules(void)
+{
+	bool changed = false;
+	struct error ignored;
+
+	if (unwind_modules_update(&modules, &changed, &ignored) && changed)
+		same = different = shorter = longer = own_ns = oracle_ns = frames = 0;
 }
 
 static void *write_often(void *argument)
@@ -119,6 +128,7 @@ static void *write_often(void *argument)
 	unwind_stack_learn();
 	for (;;) {
 		sleep(1);
+		learn_modules();
 		write_counts();
 	}
 	return NULL;
