@@ -722,9 +722,11 @@ class Report(unittest.TestCase):
         env = dict(os.environ, PATH=f"{programs}:{os.environ['PATH']}", TMPDIR=pictures, HOME=self.folder)
         env.pop("BROWSER", None)
         with open(self.path("shell.out"), "w") as out:
-            subprocess.run([HEAPCTL, "report", "--interactive", self.first], input=b"gv\nevince\nweb\ncallgrind\ntop3\nquit\n",
-                           stdout=out, stderr=out, env=env, check=True, timeout=60)
-        self.assertIn("load_table", pathlib.Path(self.path("shell.out")).read_text())
+            done = subprocess.run([HEAPCTL, "report", "--interactive", self.first], input=b"gv\nevince\nweb\ncallgrind\ntop3\nquit\n",
+                                  stdout=out, stderr=out, env=env, timeout=60)
+        said = pathlib.Path(self.path("shell.out")).read_text()
+        self.assertEqual(done.returncode, 0, said)
+        self.assertIn("load_table", said)
         for name, begin in (("gv", b"%!PS-Ado"), ("evince", b"%PDF"), ("xdg-open", b"<?xml"), ("kcachegrind", b"# callgr")):
             wait_until(lambda: os.path.exists(f"{shown}.{name}"), name)
             self.assertTrue(pathlib.Path(f"{shown}.{name}").read_bytes().startswith(begin), name)
