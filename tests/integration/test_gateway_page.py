@@ -290,6 +290,8 @@ class Shown(GatewayCase):
         self.start_gateway(self.process.pid)
         page = self.open_page(f"/{self.process.pid}")
         page.wait_for_text("already and stays on", ".panels")
+        # Without a history it says what one would show.
+        page.wait_for_text("heapctl serve --history", ".findings")
         page.click_on("Start")
         page.wait_for_text("A run is on", ".panels")
         self.assertNotIn("because of the run", page.text(".panels"))

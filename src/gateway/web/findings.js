@@ -16,12 +16,12 @@ function describeSite({ name, stack = '' }) {
   return [el('code', name), ...(caller ? [' under ', el('code', caller)] : [])];
 }
 
-function describe(trend, evidence) {
+function describe(trend, last, evidence) {
   const suspects = trend.sites.filter(site => site.is_suspect);
   const { values, words } = trend.total;
   const more = suspects.length - SUSPECTS_SHOWN;
   return el('div.panel.findings',
-    el('h2', `${bytes(values.at(-1))} in use`),
+    el('h2', `${bytes(values.at(-1))} in use at ${dateTime(last.time_ms)}`),
     el('p', `Since ${dateTime(trend.first_ms)}, in ${count(trend.hours.length)} kept profiles: ${words}.`),
     suspects.length === 0 ? el('p.quiet', 'No leak is suspected.')
       : [el('p', suspects.length === 1 ? 'One suspected leak:' : `${count(suspects.length)} suspected leaks, the surest first:`),
@@ -30,29 +30,34 @@ function describe(trend, evidence) {
     el('p.row', el('a.button', { href: evidence }, 'What grew')));
 }
 
-/* Of the last day; null where nothing is kept, or too little to see growth. */
+/* Where nothing can be said yet: what would be here, and what it needs. */
+function expectation(...words) {
+  return el('p.quiet.findings', ...words);
+}
+
+/* Of the last day. */
 async function findingsOf(status) {
   const { keeps_history: hasHistory } = await getJson('/api/v1/targets');
   if (!hasHistory)
-    return null;
+    return expectation('With a history this page says what grows: start ', el('code', 'heapctl serve --history FOLDER'), '.');
   const path = `/targets/${encodeURIComponent(status.name)}/api/v1`;
   const process = { pid: status.pid };
   const { snapshots } = await getJson(`${path}/timeline${query({ from_ms: Date.now() - DAY, ...process, max: 100 })}`);
   const first = snapshots[0], last = snapshots.at(-1);
   if (snapshots.length < 3)
-    return null;
+    return expectation(`Growth is shown from three kept profiles on; there are ${count(snapshots.length)} of the last day.`);
   const range = { from_ms: first.time_ms, to_ms: last.time_ms };
   const trend = await getJson(`${path}/trend${query({ ...range, ...process, format: 'json' })}`);
   if (trend.total.kind === 'unknown')
-    return null;
+    return expectation(`The ${count(snapshots.length)} kept profiles of the last day are too few to tell growth from chance.`);
   const view = { ...process, base: first.id, at: last.id, begin: first.time_ms, end: last.time_ms, show: 'trend' };
-  return describe(trend, `#/${encodeURIComponent(status.name)}/history?${new URLSearchParams(view)}`);
+  return describe(trend, last, `#/${encodeURIComponent(status.name)}/history?${new URLSearchParams(view)}`);
 }
 
 /* It takes as long as reading the profiles does, and the page does not depend on it. */
 export async function showFindings(place, status) {
   try {
-    place.replaceChildren(await findingsOf(status) ?? '');
+    place.replaceChildren(await findingsOf(status));
   } catch (problem) {
     place.replaceChildren(el('p.quiet', `The kept profiles could not be compared: ${problem.message}`));
   }
