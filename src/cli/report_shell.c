@@ -450,7 +450,9 @@ static bool write_output(
 	const struct buffer *out, const char *path, bool appends, struct error *err)
 {
 	if (path == NULL) {
-		fwrite(out->data, 1, out->size, stdout);
+		/* A command that starts a viewer prints nothing: there are no data. */
+		if (out->size > 0)
+			fwrite(out->data, 1, out->size, stdout);
 		fflush(stdout);
 		return true;
 	}
