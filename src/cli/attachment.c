@@ -21,6 +21,8 @@
 #include "client/process.h"
 #include "client/program.h"
 #include "client/target.h"
+#include "client/target_agent.h"
+#include "client/target_resolve.h"
 #include "client/wake.h"
 #include "inject/entry_functions.h"
 #include "inject/inject.h"

@@ -16,6 +16,7 @@
 #include "cli/terminal.h"
 #include "client/agent_client.h"
 #include "render/quantity.h"
+#include "client/target_resolve.h"
 
 /* "redis-server.4711.20261121-101500.heap", with "-2" when that is taken. */
 static void make_name(const char *stem, const char *suffix, int attempt, char path[4096])

@@ -12,6 +12,7 @@
 #include "cli/verb.h"
 #include "client/doctor.h"
 #include "client/survey.h"
+#include "client/target_resolve.h"
 
 static const char *level_name(enum finding_level level)
 {

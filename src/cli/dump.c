@@ -12,6 +12,7 @@
 #include "profile/symbolized.h"
 #include "render/quantity.h"
 #include "source/source.h"
+#include "client/target_resolve.h"
 
 struct dump_request {
 	const char *path;

@@ -11,6 +11,7 @@
 #include "cli/sample_interval.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
+#include "client/target_resolve.h"
 
 enum { OPTION_SETTLE = 1 };
 

@@ -7,6 +7,7 @@
 #include "cli/verb.h"
 #include "base/xalloc.h"
 #include "wire/http_target.h"
+#include "client/target_resolve.h"
 
 struct mallctl_request {
 	const char *type;

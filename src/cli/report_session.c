@@ -18,6 +18,7 @@
 #include "cli/control.h"
 #include "client/target_tree.h"
 #include "source/source.h"
+#include "client/target_resolve.h"
 
 void report_session_add(struct report_session *session, struct profile *profile)
 {

@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "client/agent_client.h"
 #include "render/quantity.h"
+#include "client/target_agent.h"
 
 enum { EXIT_OF_SIGNAL = 128, EXIT_NOT_STARTED = 127 };
 

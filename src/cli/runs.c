@@ -10,6 +10,7 @@
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "render/quantity.h"
+#include "client/target_resolve.h"
 
 struct start_request {
 	int64_t duration_ms;

@@ -6,6 +6,7 @@
 
 #include "cli/control.h"
 #include "cli/verb.h"
+#include "client/target_resolve.h"
 
 enum { OPTION_SECTIONS = 1 };
 

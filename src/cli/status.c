@@ -14,6 +14,7 @@
 #include "client/discovery.h"
 #include "render/quantity.h"
 #include "watch/process_identity.h"
+#include "client/target_resolve.h"
 
 static void line(const char *name, const char *format, ...) PRINTF_FORMAT(2, 3);
 

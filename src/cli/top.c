@@ -13,6 +13,7 @@
 #include "cli/terminal.h"
 #include "cli/top_sites.h"
 #include "cli/verb.h"
+#include "client/target_resolve.h"
 
 enum { OPTION_INTERVAL = 1, OPTION_SORT, OPTION_FILTER };
 

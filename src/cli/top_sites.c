@@ -24,6 +24,7 @@
 #include "render/quantity.h"
 #include "source/source.h"
 #include "source/symbolize.h"
+#include "client/target_resolve.h"
 
 enum { SITE_FUNCTIONS = 3 };
 

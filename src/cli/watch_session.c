@@ -13,6 +13,7 @@
 #include "cli/verb.h"
 #include "render/quantity.h"
 #include "watch/watcher.h"
+#include "client/target_resolve.h"
 
 enum { SEARCH_MS = 1000, COMMAND_LOOK_MS = 100 };
 

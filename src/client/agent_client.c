@@ -15,6 +15,7 @@
 #include "base/xalloc.h"
 #include "client/process.h"
 #include "client/wake.h"
+#include "client/target_agent.h"
 
 enum {
 	/* Taking a profile of a million stacks takes seconds, and there may be a queue. */

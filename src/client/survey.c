@@ -18,6 +18,7 @@
 #include "client/program.h"
 #include "client/stream.h"
 #include "client/wake.h"
+#include "client/target_agent.h"
 
 /* In other folders a name may lead anywhere. */
 static int open_private_folder(const char *path, size_t size)

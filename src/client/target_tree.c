@@ -8,6 +8,8 @@
 
 #include "base/user_name.h"
 #include "base/xalloc.h"
+#include "client/target_agent.h"
+#include "client/target_resolve.h"
 
 static const char suffix[] = TARGET_TREE_SUFFIX;
 

@@ -12,6 +12,7 @@
 #include "client/survey.h"
 #include "client/http_client.h"
 #include "gateway/request.h"
+#include "client/target_resolve.h"
 
 enum {
 	MISS_REFRESH_MS = 300,

@@ -22,6 +22,7 @@
 #include "profile/profile_read.h"
 #include "profile/readers.h"
 #include "store/capture_list.h"
+#include "client/target_resolve.h"
 
 static const char digits[] = "0123456789";
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/target.h"
+#include "client/target_agent.h"
+#include "client/target_resolve.h"
 
 #include <elf.h>
 #include <errno.h>
