@@ -19,8 +19,7 @@ static bool resolve_pid(pid_t pid, struct target *target, struct error *err)
 {
 	struct process process;
 
-	return process_read(pid, &process, err) &&
-	       target_reach(&process, target, err);
+	return process_read(pid, &process, err) && target_reach(&process, target, err);
 }
 
 /* The processes that have the name: those with an agent, and one without. */
@@ -216,7 +215,8 @@ static bool resolve_socket(const char *path, struct target *target, struct error
 	if (strcmp(target->process.name, "heapctl") == 0 && is_gateway_socket(path)) {
 		*target = (struct target){ .kind = TARGET_GATEWAY, .url = { .host = "localhost" } };
 		target_set_gateway_names(target);
-		snprintf(target->label, sizeof target->label, "%s%.100s", TARGET_SOCKET_SCHEME, path);
+		snprintf(target->label, sizeof target->label, "%s%.100s", TARGET_SOCKET_SCHEME,
+			path);
 		snprintf(target->socket_path, sizeof target->socket_path, "%s", path);
 	}
 	return true;

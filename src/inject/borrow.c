@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "inject/borrow.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "inject/raw_code.h"
@@ -13,6 +15,7 @@ enum {
 	STOP_MS = BORROW_EXTRA_MS,
 	LOOK_AGAIN_US = 300, /* between two stops */
 	LEFT_POLL_US = 1000,
+	END_POLL_US = 200,
 	LOOKS_BEFORE_STOP = 20,
 	STOPS_MAX_US = 2000000, /* that the process stands still for, in all */
 };
@@ -396,4 +399,27 @@ bool borrow_wait_until_left(const struct injection *injection, pid_t thread, int
 		clock_sleep_us(LEFT_POLL_US);
 	}
 	return false;
+}
+
+/* Until the new thread has ended. */
+static bool wait_for_end(const struct injection *injection, pid_t own_number)
+{
+	const pid_t thread = threads_find(injection->remote.pid, own_number);
+	const int64_t until_ms = clock_monotonic_ms() + BORROW_LEAVE_MS;
+	char path[64];
+
+	snprintf(path, sizeof path, "/proc/%d/task/%d", (int)injection->remote.pid, (int)thread);
+	while (access(path, F_OK) == 0 && clock_monotonic_ms() < until_ms)
+		clock_sleep_us(END_POLL_US);
+	return thread != 0 && access(path, F_OK) != 0;
+}
+
+void borrow_finish(const struct injection *injection, const struct borrowed_thread *borrowed,
+	pid_t own_number, uint32_t state)
+{
+	if (remote_write(&injection->remote, injection->memory, &state, sizeof state) &&
+		wait_for_end(injection, own_number) &&
+		borrow_wait_until_left(
+			injection, borrowed->thread, clock_monotonic_ms() + BORROW_LEAVE_MS))
+		injection_write_unused_bytes(injection);
 }

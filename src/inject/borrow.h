@@ -12,7 +12,10 @@
 #include "base/error.h"
 #include "inject/injection.h"
 
-enum { BORROW_EXTRA_MS = 5000 }; /* until the last thread stands still */
+enum {
+	BORROW_EXTRA_MS = 5000, /* until the last thread stands still */
+	BORROW_LEAVE_MS = 5000, /* until a thread has ended, or left */
+};
 
 /* The stops of an attach, as heapctl sees them: from the request until the thread was let go. */
 struct borrow_stops {
@@ -49,6 +52,16 @@ MUST_CHECK bool borrow_some_thread(const struct injection *injection,
  * has not left by then, or that cannot be proven.
  */
 bool borrow_wait_until_left(const struct injection *injection, pid_t thread, int64_t until_ms);
+
+/*
+ * The end of an attach: writes `state` to the exchange at injection->memory, which says that the
+ * answer was read, and puts the unused bytes back once nothing runs there. That is neither the new
+ * thread, whose number `own_number` is that of its own pid namespace, nor the borrowed one, which
+ * may still wait for a processor in them; it is stopped where looks prove nothing. Where that
+ * cannot be proven in twice BORROW_LEAVE_MS the bytes stay.
+ */
+void borrow_finish(const struct injection *injection, const struct borrowed_thread *borrowed,
+	pid_t own_number, uint32_t state);
 
 /* Why a thread that is not stopped could not be used; NULL when it could. */
 const char *borrow_look(const struct injection *injection, pid_t thread);

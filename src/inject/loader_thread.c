@@ -20,13 +20,12 @@
 enum {
 	START_MS = 5000,     /* until the new thread runs */
 	LOAD_MS = 10000,     /* until the library has started */
-	LEAVE_MS = 5000,     /* until the new thread has ended */
 	TAKE_BACK_MS = 1000, /* until it is proven that nothing runs there */
 	POLL_US = 200,
 	PATH_BYTES = 64,
 };
 
-_Static_assert(START_MS + LOAD_MS + 2 * LEAVE_MS == LOADER_MS, "the contract");
+_Static_assert(START_MS + LOAD_MS + 2 * BORROW_LEAVE_MS == LOADER_MS, "the contract");
 
 bool loader_request_check(const struct loader_request *request, struct error *err)
 {
@@ -307,26 +306,6 @@ static bool read_answer(const struct injection *injection, int state, int *retur
 	return true;
 }
 
-/* Puts back the unused bytes once nothing runs there: neither the new nor the borrowed thread. */
-static void leave(
-	const struct injection *injection, const struct borrowed_thread *borrowed, pid_t own_number)
-{
-	const pid_t thread = threads_find(injection->remote.pid, own_number);
-	const int64_t until_ms = clock_monotonic_ms() + LEAVE_MS;
-	const uint32_t state = TRAMPOLINE_READ;
-	char path[PATH_BYTES];
-
-	if (!remote_write(&injection->remote, injection->memory, &state, sizeof state))
-		return;
-	snprintf(path, sizeof path, "/proc/%d/task/%d", (int)injection->remote.pid, (int)thread);
-	while (access(path, F_OK) == 0 && clock_monotonic_ms() < until_ms)
-		clock_sleep_us(POLL_US);
-	if (thread != 0 && access(path, F_OK) != 0 &&
-		borrow_wait_until_left(
-			injection, borrowed->thread, clock_monotonic_ms() + LEAVE_MS))
-		injection_write_unused_bytes(injection);
-}
-
 bool loader_thread_run(const struct injection *injection, const struct borrowed_thread *borrowed,
 	const struct loader_request *request, int *returned, char *answer, size_t size,
 	struct error *err)
@@ -344,6 +323,6 @@ bool loader_thread_run(const struct injection *injection, const struct borrowed_
 	const bool done =
 		read_answer(injection, state, returned, answer, size, is_sent ? err : &ignored) &&
 		is_sent;
-	leave(injection, borrowed, (pid_t)thread);
+	borrow_finish(injection, borrowed, (pid_t)thread, TRAMPOLINE_READ);
 	return done;
 }

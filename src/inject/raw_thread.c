@@ -22,7 +22,6 @@ enum {
 	START_MS = 5000,  /* until the new thread runs */
 	CALL_MS = 5000,	  /* for one system call */
 	ENTER_MS = 10000, /* until the agent has started */
-	LEAVE_MS = 5000,  /* until the new thread has ended */
 	POLL_US = 200,
 	PAGE = 4096,
 	HEADERS_MAX = 16,
@@ -352,28 +351,6 @@ static bool read_answer(const struct injection *injection, int *returned, char *
 	return true;
 }
 
-/* --- The end --- */
-
-/* Puts back the unused bytes once nothing runs there: neither the new nor the borrowed thread. */
-static void leave(
-	const struct injection *injection, const struct borrowed_thread *borrowed, pid_t own_number)
-{
-	const pid_t thread = threads_find(injection->remote.pid, own_number);
-	const int64_t until_ms = clock_monotonic_ms() + LEAVE_MS;
-	const uint32_t state = IMAGE_READ;
-	char path[PATH_BYTES];
-
-	if (!remote_write(&injection->remote, injection->memory, &state, sizeof state))
-		return;
-	snprintf(path, sizeof path, "/proc/%d/task/%d", (int)injection->remote.pid, (int)thread);
-	while (access(path, F_OK) == 0 && clock_monotonic_ms() < until_ms)
-		clock_sleep_us(POLL_US);
-	if (thread != 0 && access(path, F_OK) != 0 &&
-		borrow_wait_until_left(
-			injection, borrowed->thread, clock_monotonic_ms() + LEAVE_MS))
-		injection_write_unused_bytes(injection);
-}
-
 bool raw_thread_run(const struct injection *injection, const struct borrowed_thread *borrowed,
 	const struct loader_request *request, int *returned, char *answer, size_t size,
 	struct error *err)
@@ -390,6 +367,6 @@ bool raw_thread_run(const struct injection *injection, const struct borrowed_thr
 		/* The thread ends by itself; the bytes stay, as those of an attach that was killed.
 		 */
 		return false;
-	leave(injection, borrowed, (pid_t)thread);
+	borrow_finish(injection, borrowed, (pid_t)thread, IMAGE_READ);
 	return true;
 }

@@ -91,20 +91,28 @@ struct table_builder {
 	bool no_memory;
 };
 
+/* Room for one more item of that size; NULL without memory. */
+static void *grow(const struct memory *memory, void *items, size_t size, size_t *capacity)
+{
+	const size_t larger = *capacity == 0 ? ROWS_AT_FIRST : *capacity * 2;
+	void *const moved = memory_resize(memory, items, *capacity * size, larger * size);
+
+	if (moved != NULL)
+		*capacity = larger;
+	return moved;
+}
+
 static bool reserve_row(struct unwind_table *table)
 {
 	if (table->count < table->capacity)
 		return true;
 	if (table->capacity >= UNWIND_ROWS_MAX)
 		return false;
-	const size_t capacity = table->capacity == 0 ? ROWS_AT_FIRST : table->capacity * 2;
-	struct unwind_row *const rows = memory_resize(table->memory, table->rows,
-		table->capacity * sizeof *rows, capacity * sizeof *rows);
-	if (rows == NULL)
-		return false;
-	table->rows = rows;
-	table->capacity = capacity;
-	return true;
+	struct unwind_row *const rows =
+		grow(table->memory, table->rows, sizeof *rows, &table->capacity);
+	if (rows != NULL)
+		table->rows = rows;
+	return rows != NULL;
 }
 
 static bool is_same_rule(struct unwind_rule a, struct unwind_rule b)
@@ -443,13 +451,11 @@ static void described_list_cleanup(const struct described_list *list)
 static bool add_described(struct described_list *list, struct described described)
 {
 	if (list->count == list->capacity) {
-		const size_t capacity = list->capacity == 0 ? ROWS_AT_FIRST : list->capacity * 2;
-		struct described *const items = memory_resize(list->memory, list->items,
-			list->capacity * sizeof *items, capacity * sizeof *items);
+		struct described *const items =
+			grow(list->memory, list->items, sizeof *items, &list->capacity);
 		if (items == NULL)
 			return false;
 		list->items = items;
-		list->capacity = capacity;
 	}
 	list->items[list->count++] = described;
 	return true;
