@@ -357,7 +357,7 @@ class Shown(GatewayCase):
                                  "\u22122.0 KiB", "", "<0.01%", "3.33%", "33.3%", "100%"])
         # The flame graph's script has these very functions, and no style has colours of its own.
         flame = self.get("/assets/flame.js").text
-        for module, names in (("dom", ("el", "button")), ("format", ("bytes", "count", "change", "percent"))):
+        for module, names in (("dom", ("el", "button", "menu")), ("format", ("bytes", "count", "change", "percent"))):
             for name in names:
                 source = page.evaluate(f"import('/assets/{module}.js').then(functions => functions.{name}.toString())")
                 self.assertEqual(flame.count(source), 1, name)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Controls and notices of the page. */
-import { button, el } from '/assets/dom.js';
+import { button, el, menu } from '/assets/dom.js';
 
 /* Replaces the children of the element; null and false are left out. */
 export function fill(element, ...children) {
@@ -80,23 +80,12 @@ export function patternInput(label, value, title, change) {
 
 /* [text, action] for each way to save what is shown. */
 export function saveMenu(ways) {
-  const menu = el('details.save', el('summary.button', 'Save as'), el('div.menu', ways.map(([text, action]) =>
+  const made = menu('save', el('summary.button', 'Save as'), el('div.menu', ways.map(([text, action]) =>
     actionButton(text, async () => {
-      menu.open = false;
+      made.open = false;
       await action();
     }, { className: 'plain' }))));
-  const leave = event => {
-    if (!menu.contains(event.target))
-      menu.open = false;
-  };
-  menu.addEventListener('toggle', () => document[menu.open ? 'addEventListener' : 'removeEventListener']('pointerdown', leave));
-  menu.addEventListener('keydown', event => {
-    if (event.key === 'Escape' && menu.open) {
-      menu.open = false;
-      menu.firstElementChild.focus();
-    }
-  });
-  return menu;
+  return made;
 }
 
 async function copyText(name, text) {

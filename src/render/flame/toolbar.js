@@ -13,22 +13,11 @@ function makeSwitch(label, choices, choose) {
   };
 }
 
-/* A box below a button; closed by Escape and by a click elsewhere. */
+/* A box below a button. Keys typed in it are not the graph's. */
 function makeMenu(name, text, ...content) {
-  const menu = el(`details.fg-menu.${name}`, el('summary', text), el('div', ...content));
-  const leave = event => {
-    if (!menu.contains(event.target))
-      menu.open = false;
-  };
-  menu.addEventListener('toggle', () => document[menu.open ? 'addEventListener' : 'removeEventListener']('pointerdown', leave));
-  menu.addEventListener('keydown', event => {
-    if (event.key === 'Escape' && menu.open) {
-      menu.open = false;
-      menu.firstElementChild.focus();
-    }
-    event.stopPropagation();
-  });
-  return menu;
+  const made = menu(`fg-menu.${name}`, el('summary', text), el('div', ...content));
+  made.addEventListener('keydown', event => event.stopPropagation());
+  return made;
 }
 
 class Toolbar {

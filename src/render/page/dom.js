@@ -38,3 +38,20 @@ export function svg(tag, attributes = {}, ...children) {
 export function button(text, action, options = {}) {
   return el('button', { type: 'button', onclick: action, ...options }, text);
 }
+
+/* A details element below whose summary a box opens; closed by Escape, and by a click elsewhere. */
+export function menu(name, summary, ...content) {
+  const element = el(`details.${name}`, summary, ...content);
+  const leave = event => {
+    if (!element.contains(event.target))
+      element.open = false;
+  };
+  element.addEventListener('toggle', () => document[element.open ? 'addEventListener' : 'removeEventListener']('pointerdown', leave));
+  element.addEventListener('keydown', event => {
+    if (event.key === 'Escape' && element.open) {
+      element.open = false;
+      element.firstElementChild.focus();
+    }
+  });
+  return element;
+}
