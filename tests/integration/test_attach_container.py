@@ -49,9 +49,7 @@ class ContainerCase(AttachCase):
         need_namespace("--mount")
         root = self.make_root()
         steps = [f"mount --bind {root} {root}", *(step.format(root=root) for step in mounts), f"exec chroot {root} /{program}"]
-        outer = self.start("unshare", "--mount", "--pid", "--net", *namespaces, "--fork", "--kill-child", "sh", "-c", " && ".join(steps),
-                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.assertEqual(outer.stdout.readline(), "ready\n")
+        outer = self.start_ready("unshare", "--mount", "--pid", "--net", *namespaces, "--fork", "--kill-child", "sh", "-c", " && ".join(steps))
         return outer, wait_until(lambda: children_of(outer.pid), "the first process of the namespace")[0]
 
     def assert_attaches(self, outer, pid):

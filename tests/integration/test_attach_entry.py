@@ -22,8 +22,7 @@ HELD_BYTES = 50 * 100_000
 
 class EntryCase(Case):
     def start_patched(self, program="patched_jemalloc", threads=0, nap_ms=0):
-        process = self.start(PROGRAMS / program, threads, nap_ms, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.assertEqual(process.stdout.readline(), "ready\n")
+        process = self.start_ready(PROGRAMS / program, threads, nap_ms)
         return process
 
     def tell(self, process, word):
@@ -152,8 +151,7 @@ class Known(EntryCase):
 
     def test_jemalloc_that_profiles_itself_is_not_patched(self):
         environment = dict(self.environment, MALLOC_CONF="prof:true,prof_active:false")
-        process = self.start(PROGRAMS / "patched_jemalloc", "0", env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.assertEqual(process.stdout.readline(), "ready\n")
+        process = self.start_ready(PROGRAMS / "patched_jemalloc", "0", env=environment)
         before = self.code(process.pid, PROGRAMS / "patched_jemalloc")
         self.attach(process.pid)
         self.assertEqual(self.code(process.pid, PROGRAMS / "patched_jemalloc"), before)

@@ -17,8 +17,7 @@ from test_attach import AttachCase
 
 class PlacesCase(AttachCase):
     def start_places(self, mode):
-        process = self.start(PROGRAMS / "attached_places", mode, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.assertEqual(process.stdout.readline(), "ready\n")
+        process = self.start_ready(PROGRAMS / "attached_places", mode)
         return process
 
 

@@ -26,20 +26,10 @@ def needs_static(case):
 
 
 class StaticCase(AttachCase):
-    def start_program(self, name, *words):
-        process = self.start(PROGRAMS / name, *words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.assertEqual(process.stdout.readline(), "ready\n")
-        return process
+    may_fail_by = r"stood in the first instructions|stood still|could be used in \d+ ms|did not stop|has ended"
 
-    def attach_and_detach(self, process, *arguments):
-        """False where a thread stood in the way for seconds, which changes nothing."""
-        _, message = self.attach(process.pid, *arguments, code=None)
-        if message == "":
-            self.detach(process.pid)
-        else:
-            self.assertRegex(message, r"stood in the first instructions|stood still|could be used in \d+ ms|did not stop|has ended")
-        self.assertIsNone(process.poll(), process.poll() is not None and process.stdout.read())
-        return message == ""
+    def start_program(self, name, *words):
+        return self.start_ready(PROGRAMS / name, *words)
 
 
 @needs_static
@@ -152,8 +142,7 @@ class Refused(StaticCase):
         path = os.path.join(self.folder, "stripped")
         shutil.copy(PROGRAMS / "attached_static", path)
         subprocess.run([need("strip"), path], check=True)
-        process = self.start(path, "0", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.assertEqual(process.stdout.readline(), "ready\n")
+        process = self.start_ready(path, "0")
         self.assert_refused(process, r"is a static program without symbols of malloc and free \(stripped\): its allocator cannot be found")
         self.assertIn("without symbols of malloc and free", " ".join(self.heapctl("doctor", process.pid, code=None)[0].split()))
         self.assert_unharmed(process)

@@ -306,6 +306,12 @@ class Case(unittest.TestCase):
             wait_until(ready, f"{command} to be ready")
         return process
 
+    def start_ready(self, program, *words, **options):
+        """A program that says when it is ready, and ends after a line on its standard input."""
+        process = self.start(program, *words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        return process
+
     def end(self, process):
         if process.poll() is None:
             process.terminate()
