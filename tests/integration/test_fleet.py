@@ -18,6 +18,7 @@ import time
 import unittest
 
 from clickhouse import PASSWORD, VIEWER_PASSWORD, start_for_module
+from debug_file_server import DebugFileServer
 from processes import HEAPCTL, Case, free_port, own_name
 from sampled_profiles import INTERVAL, MEAN, profile_text
 
@@ -518,39 +519,17 @@ class Symbolized(FleetCase):
         self.assertIn("0 stacks completed, 0 improved, 2 as before", said[0])
         identity = re.search(r"Build ID: (\w+)", subprocess.run(["readelf", "-n", self.program], check=True, capture_output=True, text=True).stdout)[1]
         self.assertIn(f"api, build-id {identity}: ", said[1])
-        debug = os.path.join(self.folder, "debug", ".build-id", identity[:2])
-        os.makedirs(debug)
-        subprocess.run(["objcopy", "--only-keep-debug", self.whole, os.path.join(debug, identity[2:] + ".debug")], check=True)
-        asked = []
-        files = self.serve_folder(os.path.join(self.folder, "debug"), identity, asked)
+        debug = os.path.join(self.folder, "debug")
+        subprocess.run(["objcopy", "--only-keep-debug", self.whole, debug], check=True)
+        server = DebugFileServer(self, {identity: debug})
         self.environment.update(DEBUGINFOD_CACHE_PATH=os.path.join(self.folder, "client"), DEBUGINFOD_URLS="")
-        found = json.loads(self.fleet("symbolize", "--json", "--debuginfod", files))
+        found = json.loads(self.fleet("symbolize", "--json", "--debuginfod", server.url))
         self.assertEqual(found, {"completed": 2, "improved": 0, "unchanged": 0})
-        self.assertTrue(asked)
+        self.assertTrue(server.asked)
         for words in (("symbolize", os.path.join(self.folder, "none")), ("symbolize", self.program + ".c")):
             self.fleet(*words, code=1)
-        for words in (("symbolize", "--top", "3"), ("symbolize", "--service", "x"), ("top", self.program), ("top", "--debuginfod", files)):
+        for words in (("symbolize", "--top", "3"), ("symbolize", "--service", "x"), ("top", self.program), ("top", "--debuginfod", server.url)):
             self.fleet(*words, code=2)
-
-    def serve_folder(self, folder, identity, asked):
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self):
-                asked.append(self.path)
-                path = pathlib.Path(folder, ".build-id", identity[:2], identity[2:] + ".debug")
-                found = self.path == f"/buildid/{identity}/debuginfo"
-                body = path.read_bytes() if found else b""
-                self.send_response(200 if found else 404)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_):
-                pass
-        files = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=files.serve_forever, daemon=True).start()
-        self.addCleanup(files.server_close)
-        self.addCleanup(files.shutdown)
-        return f"http://127.0.0.1:{files.server_address[1]}"
 
 
 class Access(FleetCase):

@@ -15,6 +15,7 @@ import time
 import unittest
 import urllib.parse
 
+from debug_file_server import DebugFileServer
 from processes import HEAPCTL, Case, free_port, need, wait_until
 from sampled_profiles import profile_text
 
@@ -270,30 +271,13 @@ class Collector(PushCase):
         path = os.path.join(self.folder, "api.100.0.i0.heap")
         pathlib.Path(path).write_text(f"heap_v2/4096\n  t*: 5: 5120 [0: 0]\n@ 0x{address + 4:x}\n  t*: 5: 5120 [0: 0]\n\nMAPPED_LIBRARIES:\n"
                                       f"{address & ~0xfff:08x}-{(address & ~0xfff) + 0x1000:08x} r-xp {address & 0xf000:08x} 08:01 1 {program}\n")
-        asked = []
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self):
-                asked.append(self.path)
-                found = self.path == f"/buildid/{identity}/debuginfo"
-                body = pathlib.Path(debug).read_bytes() if found else b""
-                self.send_response(200 if found else 404)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_):
-                pass
-        files = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=files.serve_forever, daemon=True).start()
-        self.addCleanup(files.server_close)
-        self.addCleanup(files.shutdown)
+        files = DebugFileServer(self, {identity: debug})
         self.environment.update(DEBUGINFOD_CACHE_PATH=os.path.join(self.folder, "client"), DEBUGINFOD_URLS="")
         server = Server(self, self.push)
         to = ("--no_cache", "--to", f"otel-pprof://127.0.0.1:{server.port}")
         self.send(path, *to)
-        self.assertEqual(asked, [])
-        self.send(path, "--debuginfod", f"http://127.0.0.1:{files.server_address[1]}", *to)
+        self.assertEqual(files.asked, [])
+        self.send(path, "--debuginfod", files.url, *to)
         self.assertNotRegex(self.received[0][0].text, r"\bleak\b")
         self.assertRegex(self.received[1][0].text, r"\bleak\b")
         self.assertIn("invalid value for --debuginfod", self.send(path, "--debuginfod", "nothing", *to, code=2)[1])

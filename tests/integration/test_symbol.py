@@ -2,7 +2,6 @@
 """Names, files and lines against other symbolizers, for every way to store debug information."""
 import ctypes
 import functools
-import http.server
 import json
 import os
 import pathlib
@@ -10,10 +9,10 @@ import re
 import shutil
 import subprocess
 import tempfile
-import threading
 import unittest
 
 import symbol_oracles as oracles
+from debug_file_server import DebugFileServer
 from processes import BUILD, Case
 
 TOOL = str(BUILD / "tests/integration/symbolize")
@@ -623,39 +622,10 @@ class Servers(BuiltOnce):
             self.skipTest("libdebuginfod1 is not installed")
         debug = os.path.join(self.folder, "debug")
         run("objcopy", "--only-keep-debug", self.program, debug)
-        self.contents = pathlib.Path(debug).read_bytes()
         self.stripped = os.path.join(self.folder, "stripped")
         run("strip", self.program, "-o", self.stripped)
-        self.asked = []
-        self.is_silent = False
-        test = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self):
-                test.asked.append(self.path)
-                if test.is_silent:
-                    test.released.wait(60)
-                    return
-                found = self.path == f"/buildid/{test.build_id}/debuginfo"
-                self.send_response(200 if found else 404)
-                self.send_header("Content-Length", str(len(test.contents) if found else 0))
-                self.end_headers()
-                if found:
-                    self.wfile.write(test.contents)
-
-            def log_message(self, *_):
-                pass
-
-        self.released = threading.Event()
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        thread = threading.Thread(target=self.server.serve_forever)
-        thread.start()
-        self.addCleanup(thread.join)
-        self.addCleanup(self.server.server_close)
-        self.addCleanup(self.server.shutdown)
-        self.addCleanup(self.released.set)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.server = DebugFileServer(self, {self.build_id: debug})
+        self.url = self.server.url
 
     def ask(self, *options):
         environment = dict(os.environ, DEBUGINFOD_CACHE_PATH=os.path.join(self.folder, "client"), DEBUGINFOD_URLS="")
@@ -669,14 +639,14 @@ class Servers(BuiltOnce):
         module = self.ask()["modules"][0]
         self.assertEqual("dynamic", module["source"])
         self.assertIn("--debuginfod", module["hint"])
-        self.assertEqual([], self.asked)
+        self.assertEqual([], self.server.asked)
 
     def test_server_without_the_file_is_ignored(self):
-        self.contents, self.build_id = b"", "00"
+        self.server.files = {}
         self.assertIn("stripped", self.ask("--debuginfod", self.url)["modules"][0]["problem"])
 
     def test_silent_server_ends_with_the_deadline(self):
-        self.is_silent = True
+        self.server.is_silent = True
         answer = self.ask("--debuginfod", self.url, "--timeout", "1500")
         self.assertIn("did not answer in time", answer["modules"][0]["problem"])
         self.assertLess(answer["milliseconds"], 30000)
