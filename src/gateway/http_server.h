@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * HTTP and TLS, by libmicrohttpd: one listening socket, a thread for each connection, so that a
- * slow client or a handler that waits delays no other client, and the certificate. What a request
- * means is decided in gateway/router.h.
+ * slow client or a handler that waits delays no other client. What a request means is decided in
+ * gateway/router.h.
  */
 #pragma once
 
@@ -30,21 +30,3 @@ MUST_CHECK bool http_server_start(struct gateway *gateway, const struct listener
 
 /* After the gateway's stop_fd became readable: waits for requests that are being answered. */
 void http_server_stop(struct http_server *server);
-
-/*
- * The certificate that the gateway shows to its clients, of all its listeners. It is replaced while
- * connections are open: they keep the one that they began with. Any thread.
- */
-enum { TLS_CERTIFICATE_TEXT_BYTES = 200 };
-
-/* Uses them from now on, both as PEM. ERROR_INPUT, and the former stay, when they do not fit. */
-MUST_CHECK bool tls_certificate_use(const char *certificate, const char *key, struct error *err);
-
-/*
- * What is wrong with its dates at this time, in seconds since 1970: that it has expired or is not
- * valid yet; "" when it is valid.
- */
-void tls_certificate_check_dates(int64_t now_s, char text[TLS_CERTIFICATE_TEXT_BYTES]);
-
-/* Frees all of them, once no connection is left. */
-void tls_certificate_deinit(void);

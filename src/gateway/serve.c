@@ -20,6 +20,7 @@
 #include "gateway/handlers.h"
 #include "gateway/listener.h"
 #include "gateway/http_server.h"
+#include "gateway/tls_certificate.h"
 #include "gateway/send_supervisor.h"
 #include "gateway/watch_manager.h"
 
