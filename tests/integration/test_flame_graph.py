@@ -294,6 +294,25 @@ class FlameGraph(unittest.TestCase):
         self.browser.wait_for("(e => e.scrollTop + e.clientHeight > e.scrollHeight - 30)(document.querySelector('.fg-chart'))")
         self.assertEqual(self.browser.complaints(), [])
 
+    def test_the_picture_is_there_in_every_frame_while_the_window_changes(self):
+        self.show(self.small)
+        seen = self.browser.evaluate("""new Promise(resolve => {
+            const chart = document.querySelector('.fg-chart'), canvas = chart.querySelector('canvas'), seen = [];
+            const pixel = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+            // Called after the chart's own observer and before the frame is shown.
+            new ResizeObserver(() => {
+                pixel.clearRect(0, 0, 1, 1);
+                pixel.drawImage(canvas, 5, 5, 1, 1, 0, 0, 1, 1);
+                seen.push(pixel.getImageData(0, 0, 1, 1).data[3]);
+                if (seen.length === 8)
+                    resolve(seen);
+                else
+                    requestAnimationFrame(() => { chart.style.height = `${100 + 10 * seen.length}px`; });
+            }).observe(chart);
+        })""")
+        self.assertEqual(seen, [255] * 8)
+        self.assertEqual(self.browser.complaints(), [])
+
     def test_boxes_can_have_the_colour_of_what_stays(self):
         stacks = f"{4 * MIB} 0 0 1 main\tkeep\n{4 * MIB} 0 0 1 main\tscratch\n"
         self.show(self.write("age.html", draw(stacks, "flame", "allocated")), "colour=age")

@@ -85,6 +85,8 @@ class Chart {
     if (this.picture) {
       this.layOut();
       this.reveal(this.picture.selected ?? this.picture.zoom);
+      /* The new size has cleared the canvas, and this frame is shown before the requested draw. */
+      this.paint();
     }
   }
 
@@ -175,6 +177,11 @@ class Chart {
   draw() {
     if (!this.picture || !this.width)
       return;
+    this.paint();
+    this.drawn?.();
+  }
+
+  paint() {
     const start = performance.now(), { context, element, height } = this;
     const scale = window.devicePixelRatio || 1, scrolled = element.scrollTop;
     context.setTransform(scale, 0, 0, scale, 0, 0);
@@ -193,7 +200,6 @@ class Chart {
     this.drawMarks(scrolled);
     this.canvas.dataset.boxes = count;
     this.canvas.dataset.ms = (performance.now() - start).toFixed(1);
-    this.drawn?.();
   }
 
   drawBox(box, left, right, y) {
