@@ -328,9 +328,13 @@ static void add_other(void *context, const struct process *process, const struct
 	snprintf(pid, sizeof pid, "%d", (int)process->pid);
 	snprintf(memory, sizeof memory, "(%s)",
 		quantity_format(QUANTITY_BYTES, (double)process->resident_bytes, false).text);
-	snprintf(text, sizeof text, "no agent: %s",
-		problem == NULL ? "heapctl attach can load one"
-				: unattached_process_refusal(process, problem));
+	const char *const reason =
+		problem == NULL ? NULL : unattached_process_refusal(process, problem);
+	if (reason == NULL)
+		snprintf(text, sizeof text, "no agent: heapctl attach can load one");
+	else
+		snprintf(text, sizeof text, "no agent: %s%s",
+			reason == problem->message ? "" : "it ", reason);
 	ps_table_add(table, TERMINAL_DIM, pid, process, process->name,
 		(const char *[]){ "-", memory, text });
 }

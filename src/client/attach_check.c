@@ -217,30 +217,51 @@ static bool check_files(const struct process *process, bool is_forced, struct er
 }
 
 /* Only the symbols of its malloc lead to the functions that are to be patched. */
+static bool check_malloc_symbols(const struct process *process, int exe, struct error *err)
+{
+	const int pid = (int)process->pid;
+
+	switch (exe < 0 ? MALLOC_SHOWN : program_malloc_symbols(exe)) {
+	case MALLOC_SHOWN:
+		return true;
+	case MALLOC_STRIPPED:
+		error_set(err, ERROR_UNSUPPORTED,
+			"%s[%d] is a static program without symbols of malloc and free (stripped): "
+			"its allocator cannot be found",
+			process->name, pid);
+		return error_hint(err, "start it unstripped, or link libheapctl.a into it");
+	case MALLOC_WITHOUT_FREE:
+		error_set(err, ERROR_UNSUPPORTED,
+			"%s[%d] is a static program with malloc but without free: nothing shows "
+			"which blocks it has released, if any",
+			process->name, pid);
+		break;
+	case MALLOC_MISSING:
+		error_set(err, ERROR_UNSUPPORTED,
+			"%s[%d] is a static program without malloc, calloc and realloc: it uses "
+			"no allocator that heapctl knows",
+			process->name, pid);
+		break;
+	}
+	return error_hint(err, "heapctl account %d shows what the kernel knows of its memory", pid);
+}
+
 static bool check_static(const struct process *process, const struct process_modules *modules,
 	int exe, struct error *err)
 {
+	if (!modules->is_go && HEAPCTL_HAS_MUSL_AGENT)
+		return check_malloc_symbols(process, exe, err);
 	if (modules->is_go)
 		error_set(err, ERROR_UNSUPPORTED,
 			"%s[%d] is a static Go program: nothing can be loaded into it, and its "
 			"memory is that of Go's runtime",
 			process->name, (int)process->pid);
-	else if (!HEAPCTL_HAS_MUSL_AGENT)
+	else
 		error_set(err, ERROR_UNSUPPORTED,
 			"%s[%d] is a static program, and this heapctl was built without the agent "
 			"for them",
 			process->name, (int)process->pid);
-	else if (exe >= 0 && !program_shows_malloc(exe))
-		error_set(err, ERROR_UNSUPPORTED,
-			"%s[%d] is a static program without symbols of malloc and free (stripped): "
-			"its allocator cannot be found",
-			process->name, (int)process->pid);
-	else
-		return true;
-	return error_hint(err, "%s",
-		modules->is_go || !HEAPCTL_HAS_MUSL_AGENT
-			? process_agent_hint(modules)
-			: "start it unstripped, or link libheapctl.a into it");
+	return error_hint(err, "%s", process_agent_hint(modules));
 }
 
 /* Whether its C library is one that the agent can use. */

@@ -27,6 +27,7 @@ struct subject {
 	char mallctl[MALLCTL_NAME_BYTES]; /* of a jemalloc inside the program; "" */
 	bool is_foreign;		  /* for another kind of machine */
 	bool has_own_malloc;		  /* the program defines it itself */
+	bool has_no_malloc;		  /* neither it nor a library; of static programs */
 	bool is_secure;
 	char variable[MALLOC_CONF_VARIABLE_BYTES]; /* that its jemalloc reads */
 };
@@ -64,6 +65,8 @@ static bool examine_access(struct diagnosis *diagnosis, struct subject *subject)
 		program_find_mallctl(fd, subject->mallctl);
 		subject->is_foreign = program_is_foreign(fd);
 		subject->has_own_malloc = program_has_allocator(fd);
+		subject->has_no_malloc =
+			!subject->modules.has_libc && program_malloc_symbols(fd) == MALLOC_MISSING;
 	}
 	program_conf_variable(fd, subject->mallctl, subject->variable);
 	return true;
@@ -112,6 +115,9 @@ static void examine_allocator(struct diagnosis *diagnosis, const struct subject 
 		diagnosis_add(diagnosis, FINDING_GOOD, "jemalloc-inside", "",
 			"it has jemalloc inside (%s), which reads %s", subject->mallctl,
 			subject->variable);
+	else if (subject->has_no_malloc)
+		diagnosis_add(diagnosis, FINDING_NOTE, "no-jemalloc", "",
+			"it has no jemalloc, and no malloc of another kind");
 	else
 		diagnosis_add(diagnosis, FINDING_NOTE, "no-jemalloc",
 			is_static(subject) ? ""
@@ -126,8 +132,10 @@ static void examine_allocator(struct diagnosis *diagnosis, const struct subject 
 		diagnosis_add(diagnosis, FINDING_NOTE, "static",
 			"for an agent from the start, link it in (heapctl_start of heapctl.h), or "
 			"link the program dynamically",
-			"the program is linked statically: nothing can be preloaded into it, only "
-			"attached, and jemalloc's profiler may abort it at its start");
+			"the program is linked statically: nothing can be preloaded into it%s",
+			has_jemalloc(subject)
+				? ", and jemalloc's profiler may abort it at its start"
+				: "");
 }
 
 /* Libraries that LD_PRELOAD names and that were not loaded. */

@@ -124,14 +124,37 @@ bool program_has_allocator(int fd)
 		       elf_file_has_text(&elf, 'I', "nvalid conf pair"));
 }
 
-bool program_shows_malloc(int fd)
+static bool has_function(struct elf_file *elf, const char *prefix, const char *name)
 {
+	char whole[MALLCTL_NAME_BYTES];
+
+	snprintf(whole, sizeof whole, "%s%s", prefix, name);
+	return elf_file_function(elf, whole) != 0;
+}
+
+enum malloc_symbols program_malloc_symbols(int fd)
+{
+	/* The C library's names first, then those of jemalloc, mimalloc and tcmalloc. */
+	static const char *const prefixes[] = { "", "je_", "_rjem_", "rjem_", "jemalloc_", "mi_",
+		"tc_" };
 	struct elf_file elf;
 	struct error ignored;
+	bool takes = false;
 
-	return elf_file_init_fd(&elf, fd, "", &ignored) && elf_file_function(&elf, "free") != 0 &&
-	       (elf_file_function(&elf, "malloc") != 0 || elf_file_function(&elf, "calloc") != 0 ||
-		       elf_file_function(&elf, "realloc") != 0);
+	if (!elf_file_init_fd(&elf, fd, "", &ignored))
+		return MALLOC_STRIPPED;
+	for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+		if (!has_function(&elf, prefixes[i], "malloc") &&
+			!has_function(&elf, prefixes[i], "calloc") &&
+			!has_function(&elf, prefixes[i], "realloc"))
+			continue;
+		if (has_function(&elf, prefixes[i], "free"))
+			return MALLOC_SHOWN;
+		takes = true;
+	}
+	if (takes)
+		return MALLOC_WITHOUT_FREE;
+	return elf_file_has_symbol_table(&elf) ? MALLOC_MISSING : MALLOC_STRIPPED;
 }
 
 const char *program_conf_variable(

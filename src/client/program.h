@@ -71,11 +71,16 @@ bool program_is_go(int fd);
  */
 bool program_has_allocator(int fd);
 
-/*
- * Whether the ELF file open on `fd`, of a static program, has symbols of its allocator: of free,
- * and of malloc or what it calls instead.
- */
-bool program_shows_malloc(int fd);
+/* What the symbols of a static program say of its allocator. */
+enum malloc_symbols {
+	MALLOC_SHOWN,	     /* malloc, calloc or realloc, and free; or an allocator's own names */
+	MALLOC_WITHOUT_FREE, /* musl links only what the program calls */
+	MALLOC_MISSING,	     /* there are symbols, and none of an allocator's */
+	MALLOC_STRIPPED,     /* there are no symbols, or the file cannot be read */
+};
+
+/* Those of the ELF file open on `fd`. */
+enum malloc_symbols program_malloc_symbols(int fd);
 
 /* Whether the ELF file open on `fd` is for another kind of machine than this program. */
 bool program_is_foreign(int fd);

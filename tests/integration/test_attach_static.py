@@ -114,6 +114,13 @@ class Attached(StaticCase):
         self.detach(process.pid)
         self.assert_unharmed(process)
 
+    def test_an_allocator_that_has_a_prefix_only(self):
+        process = self.start_program("allocates_by_prefix")
+        self.attach(process.pid)
+        self.assertEqual(self.status(process.pid)["sampler"]["entries"], 2)
+        self.detach(process.pid)
+        self.assertIsNone(process.poll())
+
     def test_verbs(self):
         process = self.start_program("attached_static", "1", "interrupted")
         self.assertIn("can-attach", self.heapctl("doctor", process.pid, "--json", code=None)[0])
@@ -146,6 +153,20 @@ class Refused(StaticCase):
         self.assert_refused(process, r"is a static program without symbols of malloc and free \(stripped\): its allocator cannot be found")
         self.assertIn("without symbols of malloc and free", " ".join(self.heapctl("doctor", process.pid, code=None)[0].split()))
         self.assert_unharmed(process)
+
+    def test_what_musl_leaves_out_of_a_program_that_does_not_call_it(self):
+        for program, expected in (("never_frees", "with malloc but without free: nothing shows which blocks"),
+                                  ("allocates_nothing", "without malloc, calloc and realloc: it uses no allocator that heapctl knows")):
+            with self.subTest(program):
+                process = self.start_program(program)
+                self.assert_refused(process, rf"is a static program {expected}.*heapctl account {process.pid}")
+                doctor = " ".join(self.heapctl("doctor", process.pid, code=None)[0].split())
+                self.assertNotIn("stripped", doctor)
+                # What attach refuses is not recommended.
+                self.assertNotIn("only attached", doctor)
+                self.assertEqual("no malloc of another kind" in doctor, program == "allocates_nothing")
+                row = next(line for line in self.heapctl("ps", "--all")[0].splitlines() if line.split()[0] == str(process.pid))
+                self.assertRegex(row, rf"no agent: it is a static program {expected}")
 
     def test_what_has_no_tables(self):
         process = self.start_program("attached_static", "0")
