@@ -32,6 +32,14 @@ struct connection_slot {
 	uint64_t acknowledged; /* bytes of the connection at that time */
 	pthread_t thread;      /* that entered the state */
 	struct blob *answer;   /* in CONNECTION_ANSWER, until it is cut off; else NULL */
+	struct {
+		const struct byte_budget *budget;
+		uint64_t bytes;
+		/* A client may send much and then nearly nothing: its rate is that since then. */
+		int64_t marked_ms;
+		uint64_t marked_bytes;
+		bool was_slow; /* before that */
+	} upload;	       /* in CONNECTION_UPLOAD */
 	uint64_t reclaimable;  /* bytes, for connection_slots_reclaim */
 };
 
@@ -153,17 +161,60 @@ void connection_slot_enter(struct connection_slots *slots, struct connection_slo
 	slot->state = state;
 	slot->since_ms = clock_monotonic_ms();
 	slot->thread = pthread_self();
+	slot->upload.budget = NULL;
 	if (answer != NULL && answer->budget != NULL)
 		get_acknowledged(slot->fd, &slot->acknowledged);
 	pthread_mutex_unlock(&slots->mutex);
 	blob_drop(former);
 }
 
+static bool is_slow_rate(uint64_t bytes, int64_t age_ms)
+{
+	return bytes * 1000 / (uint64_t)age_ms < CONNECTION_SLOW_BYTES_PER_S;
+}
+
+static bool sends_slowly(const struct connection_slot *slot, int64_t now_ms)
+{
+	const int64_t age_ms = now_ms - slot->upload.marked_ms;
+
+	return age_ms < CONNECTION_SLOW_MS
+		       ? slot->upload.was_slow
+		       : is_slow_rate(slot->upload.bytes - slot->upload.marked_bytes, age_ms);
+}
+
+void connection_slot_hold(struct connection_slots *slots, struct connection_slot *slot,
+	const struct byte_budget *budget, uint64_t bytes)
+{
+	const int64_t now_ms = clock_monotonic_ms();
+
+	pthread_mutex_lock(&slots->mutex);
+	if (slot->upload.budget == NULL) {
+		slot->upload.marked_ms = slot->since_ms;
+		slot->upload.marked_bytes = 0;
+		slot->upload.was_slow = false;
+	}
+	slot->upload.budget = budget;
+	slot->upload.bytes = bytes;
+	if (now_ms - slot->upload.marked_ms >= CONNECTION_SLOW_MS) {
+		slot->upload.was_slow = sends_slowly(slot, now_ms);
+		slot->upload.marked_ms = now_ms;
+		slot->upload.marked_bytes = bytes;
+	}
+	pthread_mutex_unlock(&slots->mutex);
+}
+
 static int64_t limit_of(const struct connection_slot *slot)
 {
-	return slot->state == CONNECTION_REQUEST  ? CONNECTION_REQUEST_MS
-	       : slot->state == CONNECTION_ANSWER ? CONNECTION_ANSWER_MS
-						  : INT64_MAX;
+	switch (slot->state) {
+	case CONNECTION_REQUEST:
+	case CONNECTION_UPLOAD:
+		return CONNECTION_REQUEST_MS;
+	case CONNECTION_ANSWER:
+		return CONNECTION_ANSWER_MS;
+	case CONNECTION_WORK:
+		break;
+	}
+	return INT64_MAX;
 }
 
 /* Closes some of the slow connections. */
@@ -194,7 +245,7 @@ static bool takes_slowly(const struct connection_slot *slot, int64_t now_ms)
 	if (age_ms < CONNECTION_SLOW_MS || age_ms > CONNECTION_ANSWER_MS)
 		return age_ms > CONNECTION_ANSWER_MS;
 	return get_acknowledged(slot->fd, &bytes) &&
-	       (bytes - slot->acknowledged) * 1000 / (uint64_t)age_ms < CONNECTION_SLOW_BYTES_PER_S;
+	       is_slow_rate(bytes - slot->acknowledged, age_ms);
 }
 
 /* Each of several connections that take the same answer holds a part of it. */
@@ -203,6 +254,10 @@ static uint64_t count_reclaimable(
 {
 	const struct blob *const answer = slot->answer;
 
+	if (slot->state == CONNECTION_UPLOAD)
+		return slot->upload.budget == budget && sends_slowly(slot, now_ms)
+			       ? slot->upload.bytes
+			       : 0;
 	if (answer == NULL || answer->budget != budget || !takes_slowly(slot, now_ms))
 		return 0;
 	return answer->budget_bytes / __atomic_load_n(&answer->references, __ATOMIC_RELAXED);
@@ -225,8 +280,8 @@ static uint64_t sum_reclaimable(const struct connection_slots *slots, const stru
 static bool works_for(const struct connection_slots *slots, const struct client *client)
 {
 	for (const struct connection_slot *slot = slots->first; slot != NULL; slot = slot->next) {
-		if (slot->state == CONNECTION_WORK && is_of(slot, client) &&
-			pthread_equal(slot->thread, pthread_self()))
+		if ((slot->state == CONNECTION_WORK || slot->state == CONNECTION_UPLOAD) &&
+			is_of(slot, client) && pthread_equal(slot->thread, pthread_self()))
 			return true;
 	}
 	return false;
@@ -262,14 +317,16 @@ bool connection_slots_reclaim(struct byte_budget *budget, void *context)
 
 	pthread_mutex_lock(&slots->mutex);
 	struct connection_slot *const slot = find_heaviest(slots, budget);
-	if (slot != NULL && !works_for(slots, &slot->client)) {
+	const bool is_cut = slot != NULL && !works_for(slots, &slot->client);
+	if (is_cut) {
 		answer = slot->answer;
 		slot->answer = NULL;
+		slot->upload.budget = NULL;
 		/* Its thread sees the end of the stream and closes it. */
 		shutdown(slot->fd, SHUT_RDWR);
 	}
 	pthread_mutex_unlock(&slots->mutex);
-	if (answer == NULL)
+	if (!is_cut)
 		return false;
 	blob_drop(answer);
 	while (__atomic_load_n(&budget->used, __ATOMIC_RELAXED) >= before &&

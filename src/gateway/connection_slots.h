@@ -2,8 +2,8 @@
 /*
  * The slots for connections, and what each waits for since when. When all are taken and another
  * client waits, slow clients are cut off: those that have not sent a whole request, or not taken
- * their answer, in the time that an honest client needs. So are, when the results that are being
- * sent fill their budget, slow clients that hold much of it. Any thread.
+ * their answer, in the time that an honest client needs. So are, when the files of uploads and of
+ * results that are being sent fill their budget, slow clients that hold much of it. Any thread.
  *
  * An *acceptor* accepts connections as long as there is a slot; the others wait in the socket's
  * backlog. libmicrohttpd itself would accept and cut off what is above its limit, and it counts a
@@ -26,7 +26,9 @@ enum {
 	CONNECTION_REQUEST_MS = 2000, /* from connecting, or the last answer, to a whole request */
 	CONNECTION_ANSWER_MS = 120 * 1000, /* to take an answer */
 	CONNECTIONS_CUT_MAX = 32,	   /* at once */
-	/* While a budget is full, an answer is taken slowly below this rate, after this time. */
+	/* While a budget is full, a client that takes or sends less than this is slow, after this
+	 * time.
+	 */
 	CONNECTION_SLOW_BYTES_PER_S = 1024 * 1024,
 	CONNECTION_SLOW_MS = 2000,
 	CONNECTION_RECLAIM_MS = 1000, /* how long to wait for the bytes of a closed connection */
@@ -34,6 +36,7 @@ enum {
 
 enum connection_state {
 	CONNECTION_REQUEST, /* waits for the client's request */
+	CONNECTION_UPLOAD,  /* waits for the body of a request, which becomes a file */
 	CONNECTION_WORK,    /* waits for the gateway */
 	CONNECTION_ANSWER,  /* waits for the client to take its answer */
 };
@@ -62,6 +65,10 @@ void connection_slot_detach(struct connection_slots *slots, struct connection_sl
  */
 void connection_slot_enter(struct connection_slots *slots, struct connection_slot *slot,
 	enum connection_state state, struct blob *answer);
+
+/* How much of the budget the upload holds; in CONNECTION_UPLOAD, whenever more of it came. */
+void connection_slot_hold(struct connection_slots *slots, struct connection_slot *slot,
+	const struct byte_budget *budget, uint64_t bytes);
 
 /*
  * For byte_budget.reclaim, with the slots as context. Finds the client (an IPv4 address, a /64 of

@@ -91,13 +91,16 @@ static void *begin_exchange(void *context, const char *uri, struct MHD_Connectio
 	return exchange;
 }
 
+static struct connection_slot *slot_of(struct MHD_Connection *connection)
+{
+	return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)
+		->socket_context;
+}
+
 static void enter(struct http_server *server, struct MHD_Connection *connection,
 	enum connection_state state, struct blob *answer)
 {
-	const union MHD_ConnectionInfo *const info =
-		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-
-	connection_slot_enter(server->slots, info->socket_context, state, answer);
+	connection_slot_enter(server->slots, slot_of(connection), state, answer);
 }
 
 static void end_exchange(void *context, struct MHD_Connection *connection, void **exchange,
@@ -258,15 +261,24 @@ static enum MHD_Result answer(struct http_server *server, struct MHD_Connection 
 	return result;
 }
 
+static void take_upload_part(struct http_server *server, struct MHD_Connection *connection,
+	struct upload *upload, const char *data, size_t size)
+{
+	upload_append(upload, data, size);
+	connection_slot_hold(
+		server->slots, slot_of(connection), &blob_scratch_budget, upload->held);
+}
+
 /* Collects the body; MHD_NO closes the connection of a client that keeps sending too much. */
-static enum MHD_Result take_body(struct exchange *exchange, const char *data, size_t *size)
+static enum MHD_Result take_body(struct http_server *server, struct MHD_Connection *connection,
+	struct exchange *exchange, const char *data, size_t *size)
 {
 	if (exchange->body_size + *size > exchange->body_limit)
 		exchange->is_too_large = true;
 	if (exchange->is_too_large)
 		exchange->discarded += *size;
 	else if (exchange->is_upload)
-		upload_append(&exchange->upload, data, *size);
+		take_upload_part(server, connection, &exchange->upload, data, *size);
 	else
 		buffer_append(&exchange->body, data, *size);
 	exchange->body_size += *size;
@@ -410,6 +422,7 @@ static enum MHD_Result begin_upload(struct http_server *server, struct MHD_Conne
 	if (router_admits(server->gateway, &incoming, &reply)) {
 		reply_deinit(&reply);
 		exchange->is_upload = true;
+		enter(server, connection, CONNECTION_UPLOAD, NULL);
 		return check_head(server, connection, version, exchange);
 	}
 	reply_header(&reply, "Connection", "close");
@@ -445,7 +458,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
 		return begin_body(server, connection, method, version, exchange);
 	}
 	if (*size > 0)
-		return take_body(exchange, data, size);
+		return take_body(server, connection, exchange, data, size);
 	return answer(server, connection, method, exchange);
 }
 

@@ -5,11 +5,18 @@
 
 #include "base/file.h"
 
-void upload_deinit(struct upload *upload)
+static void release(struct upload *upload)
 {
 	if (upload->fd >= 0)
 		close(upload->fd);
 	byte_budget_give(&blob_scratch_budget, upload->held);
+	upload->fd = -1;
+	upload->held = 0;
+}
+
+void upload_deinit(struct upload *upload)
+{
+	release(upload);
 	*upload = UPLOAD_NONE;
 }
 
@@ -22,8 +29,11 @@ static bool append(struct upload *upload, const void *data, size_t size)
 
 void upload_append(struct upload *upload, const void *data, size_t size)
 {
-	if (!upload->has_failed)
-		upload->has_failed = !append(upload, data, size);
+	if (upload->has_failed)
+		return;
+	upload->has_failed = !append(upload, data, size);
+	if (upload->has_failed)
+		release(upload);
 }
 
 bool upload_take(struct upload *upload, struct blob **blob, struct error *err)

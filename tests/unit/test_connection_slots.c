@@ -22,6 +22,14 @@ struct connection {
 	pthread_t thread;
 };
 
+/* A connection of a client that sends a body and then stalls. */
+struct upload_connection {
+	struct connection connection;
+	struct byte_budget *budget;
+	uint64_t bytes;
+	pthread_barrier_t begun;
+};
+
 static void open_tcp(const char *client, struct connection *connection)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET };
@@ -131,7 +139,89 @@ static void the_client_that_holds_the_most_makes_room_for_others(void **state)
 	connection_slots_deinit(&slots);
 }
 
+/* As the server's thread: drops what came of the body at the end of the stream. */
+static void *receive(void *context)
+{
+	struct upload_connection *const upload = context;
+	struct pollfd poller = { .fd = upload->connection.server_fd, .events = POLLIN };
+
+	connection_slot_enter(
+		upload->connection.slots, upload->connection.slot, CONNECTION_UPLOAD, NULL);
+	pthread_barrier_wait(&upload->begun);
+	while (poll(&poller, 1, -1) != 1)
+		continue;
+	connection_slot_enter(
+		upload->connection.slots, upload->connection.slot, CONNECTION_REQUEST, NULL);
+	byte_budget_give(upload->budget, upload->bytes);
+	return NULL;
+}
+
+static void begin_upload(struct connection_slots *slots, const char *client,
+	struct byte_budget *budget, uint64_t bytes, struct upload_connection *upload)
+{
+	struct connection *const connection = &upload->connection;
+
+	*upload =
+		(struct upload_connection){ { .slots = slots }, .budget = budget, .bytes = bytes };
+	open_tcp(client, connection);
+	connection->slot = connection_slot_attach(slots, connection->server_fd);
+	pthread_barrier_init(&upload->begun, NULL, 2);
+	assert_int_equal(pthread_create(&connection->thread, NULL, receive, upload), 0);
+	pthread_barrier_wait(&upload->begun);
+	pthread_barrier_destroy(&upload->begun);
+	assert_true(byte_budget_take(budget, 0, bytes));
+	connection_slot_hold(slots, connection->slot, budget, bytes);
+}
+
+static void wait_until_slow(void)
+{
+	nanosleep(&(struct timespec){ .tv_sec = CONNECTION_SLOW_MS / 1000,
+			  .tv_nsec = 100 * 1000 * 1000 },
+		NULL);
+}
+
+static void a_body_that_comes_slowly_makes_room_for_others(void **state)
+{
+	static const uint64_t mib = 1024 * 1024;
+	struct connection_slots slots;
+	struct byte_budget budget = { .limit = 404 * mib };
+	struct upload_connection stalled, fast;
+	struct connection request;
+
+	(void)state;
+	connection_slots_init(&slots, 16);
+	budget.reclaim = connection_slots_reclaim;
+	budget.reclaim_context = &slots;
+	begin_upload(&slots, "127.0.0.2", &budget, 100 * mib, &stalled);
+	begin_upload(&slots, "127.0.0.3", &budget, 100 * mib, &fast);
+	begin(&slots, "127.0.0.1", &budget, 1, &request);
+	connection_slot_enter(&slots, request.slot, CONNECTION_WORK, NULL);
+	/* Both came at once: none is slow yet. */
+	assert_false(byte_budget_take(&budget, 0, 120 * mib));
+	wait_until_slow();
+
+	/* Much at first and nearly nothing later is slow. */
+	connection_slot_hold(&slots, stalled.connection.slot, &budget, 100 * mib);
+	wait_until_slow();
+	connection_slot_hold(&slots, stalled.connection.slot, &budget, 100 * mib + 1);
+	assert_true(byte_budget_take(&budget, 100 * mib, 100 * mib));
+	connection_slot_hold(&slots, fast.connection.slot, &budget, 200 * mib);
+	fast.bytes += 100 * mib;
+	assert_false(is_cut_off(&stalled.connection) || is_cut_off(&fast.connection));
+	byte_budget_give(&budget, 60 * mib);
+	assert_true(byte_budget_take(&budget, 0, 120 * mib));
+	assert_true(is_cut_off(&stalled.connection));
+	assert_false(is_cut_off(&fast.connection));
+
+	end(&request);
+	end(&stalled.connection);
+	end(&fast.connection);
+	assert_int_equal(budget.used, 60 * mib);
+	connection_slots_deinit(&slots);
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(a_body_that_comes_slowly_makes_room_for_others),
 	cmocka_unit_test(the_client_that_holds_the_most_makes_room_for_others),
 };
 
