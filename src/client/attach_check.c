@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,18 +179,15 @@ static const char *find_damage(const struct process *process, const struct mappe
 	return has_relro && !has_own_page(process->pid, relro) ? "was written again" : NULL;
 }
 
-/* The loader reads all modules when it loads the agent. */
-static bool check_files(const struct process *process, bool is_forced, struct error *err)
+/* The first file that was damaged, `text` being the process' mappings; NULL: none. */
+static const char *find_damaged_file(
+	const struct process *process, const struct buffer *text, struct proc_map *found)
 {
-	CLEANUP(buffer_deinit) struct buffer maps = BUFFER_OR_EXIT;
 	struct mapped_file file = { 0 };
-	const char *damage = NULL;
+	const char *damage = NULL, *at = text->data;
 	struct proc_map map;
 
-	if (is_forced || !file_try_read(&maps, "/proc/%d/maps", (int)process->pid))
-		return true;
-	const char *at = maps.data;
-	while (proc_map_next(&at, maps.data + maps.size, &map)) {
+	while (proc_map_next(&at, text->data + text->size, &map)) {
 		if (map.inode == 0 || !map.readable)
 			continue;
 		if (map.inode != file.last.inode) {
@@ -207,10 +205,34 @@ static bool check_files(const struct process *process, bool is_forced, struct er
 	}
 	if (damage == NULL)
 		damage = find_damage(process, &file);
+	*found = file.last;
+	return damage;
+}
+
+/*
+ * The loader reads all modules when it loads the agent. One that it is just mapping looks cut: it
+ * first maps as much of the file as the module has memory.
+ */
+static bool check_files(const struct process *process, bool is_forced, struct error *err)
+{
+	enum { LOOKS = 50, LOOK_AGAIN_MS = 10 };
+	CLEANUP(buffer_deinit) struct buffer maps = BUFFER_OR_EXIT;
+	const char *damage = NULL;
+	struct proc_map map = { 0 };
+
+	for (int i = 0; !is_forced && i < LOOKS; i++) {
+		if (i > 0)
+			poll(NULL, 0, LOOK_AGAIN_MS);
+		if (!file_try_read(&maps, "/proc/%d/maps", (int)process->pid))
+			return true;
+		damage = find_damaged_file(process, &maps, &map);
+		if (damage == NULL)
+			return true;
+	}
 	if (damage == NULL)
 		return true;
 	error_set(err, ERROR_STATE, "%s[%d]: %.*s %s while the process has it mapped",
-		process->name, (int)process->pid, (int)file.last.path_size, file.last.path, damage);
+		process->name, (int)process->pid, (int)map.path_size, map.path, damage);
 	return error_hint(err,
 		"the loader reads it when it loads the agent, which then ends the process: restart "
 		"it; --force attaches nevertheless");

@@ -568,6 +568,23 @@ while True:
         self.assertTrue(is_alive(process.pid))
 
 
+# As the loader does for a time, again and again.
+MAPS_TOO_MUCH = """
+import ctypes, os, sys, time
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+file = os.open(sys.argv[1], os.O_RDONLY)
+print("ready", flush=True)
+while True:
+    area = libc.mmap(None, 16384, 5, 2, file, 0)
+    time.sleep(0.005)
+    libc.munmap(area, 16384)
+    time.sleep(0.005)
+"""
+
+
 class Refused(AttachCase):
     """Nothing was changed, and the reason is reported."""
 
@@ -619,6 +636,19 @@ class Refused(AttachCase):
         self.wait_for_agent(process.pid)
         self.assertIn("has an agent already", self.attach(process.pid, code=1)[1])
         self.assertIn("was started with its agent", self.heapctl("detach", process.pid, code=1)[1])
+
+    def test_a_library_that_is_just_mapped_was_not_cut(self):
+        """The loader maps as much of the file as the module has memory, then its parts over that."""
+        library = pathlib.Path(self.folder, "libmapped.so")
+        library.write_bytes(bytes(4096))
+        process = self.start(sys.executable, "-c", MAPS_TOO_MUCH, library, stdout=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        for _ in range(10):
+            said = self.heapctl("doctor", process.pid, code=None)[0]
+            self.assertNotIn("was cut", said)
+            self.assertIn(f"heapctl attach {process.pid} would load the agent", " ".join(said.split()))
+        self.attach(process.pid)
+        self.detach(process.pid)
 
     def test_a_program_that_executes_another(self):
         """Whenever that happens, heapctl reports it at once and does not wait until its time limit and name another thread."""
