@@ -33,6 +33,7 @@ static struct agent *make_agent(bool is_child)
 		.activation = &agent_state.activation,
 		.lock = &agent_state.lock,
 		.with_socket = agent_state.options.with_socket,
+		.is_preloaded = agent_state.own_files,
 		.is_child = is_child,
 		.ends_when_idle = agent_state.options.mode == AGENT_ON_DEMAND,
 		.wake_signal = agent_state.own_files ? on_demand_signal() : 0,
@@ -107,6 +108,7 @@ static void listen_at_start(struct agent *agent)
 
 void agent_thread_give_back(void)
 {
+	on_demand_hide();
 	allocator_release(&agent_state.allocator);
 	stacks_give_back(&agent_state.allocator);
 	if (agent_state.give_back != NULL)

@@ -18,6 +18,7 @@ void core_init(struct core *core, const struct core_options *options)
 		.allocator = options->allocator,
 		.memory = options->memory,
 		.settings = *options->settings,
+		.is_preloaded = options->is_preloaded,
 		.activation = options->activation,
 		.now_ms = options->now_ms,
 		.wall_ms = options->wall_ms,
@@ -139,16 +140,30 @@ bool core_activate(struct core *core, bool active, bool *was_active, struct erro
 	return true;
 }
 
-bool core_detach(struct core *core, struct error *err)
+/* An agent that came with the program leaves only for one that can do what it cannot. */
+static bool check_may_detach(const struct core *core, bool is_replaced, struct error *err)
+{
+	const bool is_of_use = core->allocator->unavailable.kind == ERROR_NONE;
+
+	if (core->settings.attached || (is_replaced && core->is_preloaded && !is_of_use))
+		return true;
+	error_set(err, ERROR_STATE,
+		is_replaced && !core->is_preloaded && !is_of_use
+			? "the program has started its agent itself"
+			: "the process was started with its agent, not attached");
+	return error_hint(err, is_replaced && !is_of_use
+				       ? "attach to one that was started without it"
+				       : "heapctl deactivate switches sampling off");
+}
+
+bool core_detach(struct core *core, bool is_replaced, struct error *err)
 {
 	struct allocator_sampler sampler;
 	bool was_active = false;
 	struct run run;
 
-	if (!core->settings.attached) {
-		error_set(err, ERROR_STATE, "the process was started with its agent, not attached");
-		return error_hint(err, "heapctl deactivate switches sampling off");
-	}
+	if (!check_may_detach(core, is_replaced, err))
+		return false;
 	if (allocator_sampler(core->allocator, &sampler) && sampler.entries > 0) {
 		error_set(err, ERROR_STATE, "%llu functions of its allocator are still patched",
 			(unsigned long long)sampler.entries);

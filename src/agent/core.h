@@ -51,6 +51,7 @@ struct core_options {
 	struct core_activation *activation;
 	int64_t (*now_ms)(void);  /* never goes back */
 	int64_t (*wall_ms)(void); /* since 1970 */
+	bool is_preloaded;	  /* the agent: the program does not know of it */
 };
 
 struct core {
@@ -69,6 +70,7 @@ struct core {
 	struct run_store store;
 	struct core_activation *activation;
 	struct core_dump last_dump;
+	bool is_preloaded;
 	bool is_detaching; /* core_detach() was called: the agent ends */
 };
 
@@ -95,11 +97,11 @@ MUST_CHECK bool core_pause(
 	struct core *core, int64_t duration_ms, bool *was_active, struct error *err);
 
 /*
- * Ends a run and the sampling that heapctl switched on, for an agent that was attached: its owner
- * ends it then. ERROR_STATE for one that the process was started with, and while functions are
- * patched.
+ * Ends a run and the sampling that heapctl switched on, for an agent that was attached, or
+ * `is_replaced`, that was preloaded and cannot profile: its owner ends it then. ERROR_STATE for one
+ * that the process was started with otherwise, and while functions are patched.
  */
-MUST_CHECK bool core_detach(struct core *core, struct error *err);
+MUST_CHECK bool core_detach(struct core *core, bool is_replaced, struct error *err);
 
 /* Ends a pause now, if there is one. */
 void core_resume(struct core *core);

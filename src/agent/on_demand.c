@@ -401,13 +401,18 @@ bool on_demand_install(void (*begin_function)(void), struct error *err)
 	return mark != NULL || show_mark(err);
 }
 
+void on_demand_hide(void)
+{
+	if (mark != NULL)
+		munmap(mark, 1);
+	mark = NULL;
+}
+
 void on_demand_remove(void)
 {
 	struct sigaction now;
 
-	if (mark != NULL)
-		munmap(mark, 1);
-	mark = NULL;
+	on_demand_hide();
 	if (sigaction(on_demand_signal(), NULL, &now) == 0 && now.sa_sigaction == handle_signal)
 		signal(on_demand_signal(), SIG_DFL);
 }

@@ -85,4 +85,8 @@ bool on_demand_is_possible(void);
  * when the program uses the signal; ERROR_UNSUPPORTED on this machine; ERROR_SYSTEM.
  */
 MUST_CHECK bool on_demand_install(void (*begin)(void), struct error *err);
+
+/* Unmaps what shows clients the handler. That stays: a signal may be on its way. */
+void on_demand_hide(void);
+
 void on_demand_remove(void);

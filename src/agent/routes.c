@@ -139,10 +139,12 @@ static bool handle_detach(struct route_call *exchange, struct error *err)
 {
 	/* The slots are restored when the answer is on its way. */
 	const size_t taken_slots = interposer_count_taken();
-	bool unmap = false;
+	bool unmap = false, is_replaced = false;
 	struct json_writer json;
 
-	if (!read_bool("unmap", exchange->target, &unmap, err) || !core_detach(exchange->core, err))
+	if (!read_bool("unmap", exchange->target, &unmap, err) ||
+		!read_bool("replace", exchange->target, &is_replaced, err) ||
+		!core_detach(exchange->core, is_replaced, err))
 		return false;
 	/* An attach that failed may have left an area to which no function leads. */
 	if (unmap || entry_area_get() == NULL)
@@ -377,7 +379,7 @@ static bool handle_mallctl_write(struct route_call *exchange, struct error *err)
 
 static const char *const no_parameters[] = { NULL };
 static const char *const pause_parameters[] = { "duration_ms", NULL };
-static const char *const detach_parameters[] = { "unmap", NULL };
+static const char *const detach_parameters[] = { "unmap", "replace", NULL };
 static const char *const stats_parameters[] = { "format", "options", NULL };
 static const char *const start_parameters[] = { "duration_ms", "keep_active", "lg_sample", NULL };
 static const char *const reset_parameters[] = { "lg_sample", "force", NULL };

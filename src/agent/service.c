@@ -106,6 +106,7 @@ void service_init(struct service *service, const struct service_options *options
 	const struct core_options core_options = { .allocator = options->allocator,
 		.memory = options->memory,
 		.settings = options->settings,
+		.is_preloaded = options->is_preloaded,
 		.name = options->name,
 		.activation = options->activation,
 		.now_ms = clock_monotonic_ms,

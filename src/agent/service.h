@@ -47,6 +47,7 @@ struct service_options {
 	bool with_socket;
 	bool is_child;	     /* after fork: waits a little before anything can be seen */
 	bool ends_when_idle; /* ends when unused */
+	bool is_preloaded;   /* not started by a call of the program */
 	bool own_thread;     /* may compare its rights with the main thread's */
 	int wake_signal; /* what wakes it when it shares no descriptors: blocked; 0: a socket pair
 			  */

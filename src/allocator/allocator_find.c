@@ -60,6 +60,14 @@ static void explain_stripped_program(
 				"-Wl,--export-dynamic-symbol=mallctl");
 }
 
+static bool is_program(const struct malloc_owner *owner)
+{
+	char program[ALLOCATOR_PATH_MAX];
+
+	malloc_owner_program_path(program, sizeof program);
+	return strcmp(owner->where, program) == 0;
+}
+
 static void explain_other_malloc(const struct malloc_owner *owner, struct error *why)
 {
 	if (strcmp(owner->name, "unknown") == 0)
@@ -77,6 +85,10 @@ static void explain_other_malloc(const struct malloc_owner *owner, struct error 
 			"the process gained privileges when it started, so LD_PRELOAD is "
 			"ignored: start it as the user it runs as, or name libjemalloc.so.2 in "
 			"/etc/ld.so.preload");
+	else if (is_program(owner))
+		error_hint(why,
+			"heapctl attach patches its functions and samples it; a malloc that is "
+			"preloaded is not called");
 	else
 		error_hint(why, PRELOAD_HINT);
 }
@@ -88,8 +100,7 @@ static void explain_absence(struct allocator *allocator, const struct jemalloc_s
 	char program[ALLOCATOR_PATH_MAX];
 
 	malloc_owner_program_path(program, sizeof program);
-	const bool unknown_inside =
-		strcmp(owner->name, "unknown") == 0 && strcmp(owner->where, program) == 0;
+	const bool unknown_inside = strcmp(owner->name, "unknown") == 0 && is_program(owner);
 	allocator->identity.hides_jemalloc =
 		search->program_has_jemalloc || (search->program_stripped && unknown_inside);
 	if (search->program_stripped && (search->program_has_jemalloc || unknown_inside))

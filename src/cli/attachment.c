@@ -225,16 +225,8 @@ static bool is_still_there(const struct target *target)
 	return target->socket_path[0] != '\0' && access(target->socket_path, F_OK) == 0;
 }
 
-bool attachment_end(const struct target *target, json_t **answer, struct entry_result *entries,
-	struct error *err)
+static bool wait_for_end(const struct target *target, struct error *err)
 {
-	CLEANUP(json_cleanup) json_t *received = NULL;
-
-	if (!restore_functions(target, entries, err) ||
-		!agent_call_json(target, "POST",
-			entries->is_unused ? "/v1/detach?unmap=true" : "/v1/detach", &received,
-			err))
-		return false;
 	const int64_t until_ms = clock_monotonic_ms() + END_MS;
 	while (is_still_there(target)) {
 		if (clock_monotonic_ms() > until_ms) {
@@ -246,6 +238,20 @@ bool attachment_end(const struct target *target, json_t **answer, struct entry_r
 		}
 		poll(NULL, 0, LOOK_MS);
 	}
+	return true;
+}
+
+bool attachment_end(const struct target *target, json_t **answer, struct entry_result *entries,
+	struct error *err)
+{
+	CLEANUP(json_cleanup) json_t *received = NULL;
+
+	if (!restore_functions(target, entries, err) ||
+		!agent_call_json(target, "POST",
+			entries->is_unused ? "/v1/detach?unmap=true" : "/v1/detach", &received,
+			err) ||
+		!wait_for_end(target, err))
+		return false;
 	*answer = TAKE(received);
 	return true;
 }
@@ -257,26 +263,63 @@ static bool has_agent_on_demand(const struct process *process)
 	return state == WAKE_ASLEEP || state == WAKE_SANDBOXED;
 }
 
-static bool check_no_agent(const struct process *process, struct error *err)
-{
+/* The agent that a process has already. */
+struct present_agent {
+	bool exists;
 	struct target target;
+	struct error why; /* it cannot profile */
+};
+
+/* Wakes one on demand, which would start otherwise. */
+static bool find_agent(
+	const struct process *process, struct present_agent *agent, struct error *err)
+{
 	struct error ignored;
 	char pid[16];
 
+	*agent = (struct present_agent){ 0 };
 	/* A stopped one has to continue for anything else. */
 	if (!process_state_check(process, err))
 		return false;
 	snprintf(pid, sizeof pid, "%d", (int)process->pid);
-	if (has_agent_on_demand(process)) {
-		/* The agent that is there would start, not another one. */
-		if (!target_resolve(pid, &target, err))
-			return false;
-	} else if (!target_of_process(process->pid, &target, &ignored)) {
+	agent->exists = has_agent_on_demand(process);
+	if (agent->exists)
+		return target_resolve(pid, &agent->target, err);
+	agent->exists = target_of_process(process->pid, &agent->target, &ignored);
+	return true;
+}
+
+/*
+ * An agent that was preloaded sees the calls between modules only, so it cannot profile a program
+ * that has its allocator itself. It leaves for one for which the functions are patched.
+ */
+static bool check_agent(
+	const struct process *process, struct present_agent *agent, struct error *err)
+{
+	CLEANUP(json_cleanup) json_t *status = NULL;
+
+	if (!find_agent(process, agent, err))
+		return false;
+	if (!agent->exists || (!agent_check_profiling(&agent->target, &status, &agent->why) &&
+				      agent->why.kind == ERROR_UNSUPPORTED))
 		return true;
-	}
 	error_set(
 		err, ERROR_STATE, "%s[%d] has an agent already", process->name, (int)process->pid);
 	return error_hint(err, "heapctl activate %d switches sampling on", (int)process->pid);
+}
+
+static bool end_present_agent(const struct process *process, const struct present_agent *agent,
+	const struct entry_functions *found, const struct error *reason, struct error *err)
+{
+	CLEANUP(json_cleanup) json_t *answer = NULL;
+
+	if (found->count == 0) {
+		*err = reason->kind == ERROR_NONE ? agent->why : *reason;
+		return false;
+	}
+	return (agent_call_json(&agent->target, "POST", "/v1/detach?replace=true", &answer, err) &&
+		       wait_for_end(&agent->target, err)) ||
+	       error_prefix(err, "replacing the agent of %s[%d]", process->name, (int)process->pid);
 }
 
 static bool is_static(const struct process *process)
@@ -412,16 +455,19 @@ bool attachment_make(const struct process *process, const struct attach_request 
 	struct attachment *attachment, struct error *err)
 {
 	CLEANUP(entry_functions_deinit) struct entry_functions found = { 0 };
+	struct present_agent present;
 	struct error reason;
 
 	*attachment = (struct attachment){ 0 };
-	if (!check_no_agent(process, err) || !attach_check(process, request->is_forced, err) ||
-		!find_functions(process, request->method, &found, &reason, err))
+	if (!check_agent(process, &present, err) ||
+		!attach_check(process, request->is_forced, err) ||
+		!find_functions(process, request->method, &found, &reason, err) ||
+		(request->wants_mapped && found.count > 0 &&
+			!refuse_mapped(process, &found, err)) ||
+		(present.exists && !end_present_agent(process, &present, &found, &reason, err)))
 		return is_ending(process) ? error_set(err, ERROR_NOT_FOUND, "%s[%d] has ended",
 						    process->name, (int)process->pid)
 					  : false;
-	if (request->wants_mapped && found.count > 0)
-		return refuse_mapped(process, &found, err);
 	if (make(process, request, &found, attachment, err))
 		return true;
 	if (is_ending(process))
@@ -439,6 +485,7 @@ bool attachment_make(const struct process *process, const struct attach_request 
 void attachment_examine(struct diagnosis *diagnosis, const struct process *process)
 {
 	int safe = 0, looks = 0;
+	struct present_agent present;
 	struct error err;
 
 	/*
@@ -448,8 +495,11 @@ void attachment_examine(struct diagnosis *diagnosis, const struct process *proce
 	if (process_has_agent_thread(process) || has_agent_on_demand(process) ||
 		process_is_kernel_thread(process))
 		return;
-	if (check_no_agent(process, &err) && attachment_check(process, &err) &&
-		inject_look(process->pid, &safe, &looks, &err))
+	const bool may_attach =
+		check_agent(process, &present, &err) && attachment_check(process, &err);
+	if (present.exists)
+		return;
+	if (may_attach && inject_look(process->pid, &safe, &looks, &err))
 		diagnosis_add(diagnosis, FINDING_NOTE, "can-attach", "",
 			"heapctl attach %d would load the agent: at %d of %d looks a thread stood "
 			"where it may be used",

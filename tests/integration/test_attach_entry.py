@@ -21,9 +21,8 @@ HELD_BYTES = 50 * 100_000
 
 
 class EntryCase(Case):
-    def start_patched(self, program="patched_jemalloc", threads=0, nap_ms=0):
-        process = self.start_ready(PROGRAMS / program, threads, nap_ms)
-        return process
+    def start_patched(self, program="patched_jemalloc", threads=0, nap_ms=0, **options):
+        return self.start_ready(PROGRAMS / program, threads, nap_ms, **options)
 
     def tell(self, process, word):
         process.stdin.write(word + "\n")
@@ -108,6 +107,24 @@ class Known(EntryCase):
                     self.assertIn(f"sees the calls of {sampler['entries']} functions of", " ".join(status.split()))
                 self.heapctl("detach", process.pid)
                 self.assert_unharmed(process)
+
+    @unittest.skipIf(SANITIZED, "a program without the sanitizers cannot load a library with them")
+    def test_an_agent_that_was_preloaded_leaves_for_one_that_can_profile(self):
+        """It would see the calls between modules, and the program has the allocator itself."""
+        process = self.start_patched("patched_tcmalloc", env=dict(self.environment, LD_PRELOAD=AGENT, HEAPCTL_ACTIVATE="1"))
+        profiling = json.loads(self.heapctl("status", process.pid, "--json")[0])["profiling"]
+        self.assertFalse(profiling["available"])
+        self.assertIn("heapctl attach patches its functions", profiling["hint"])
+        for _ in range(2):
+            self.attach(process.pid, "--interval", "4KiB")
+            self.tell(process, "hold")
+            self.assertEqual(self.sites(process.pid).get("way_plain"), HELD_BYTES)
+            self.assertIn("has an agent already", self.attach(process.pid, code=1)[1])
+            self.tell(process, "drop")
+            self.heapctl("detach", process.pid)
+            # Nothing is left that a command would wake.
+            self.assertIn("has no agent any more", self.heapctl("status", process.pid, code=1)[1])
+        self.assert_unharmed(process)
 
     def test_what_the_program_maps_is_not_shown(self):
         process = self.start_patched("patched_jemalloc", 1)

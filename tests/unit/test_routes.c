@@ -528,6 +528,31 @@ static void a_process_without_profiling_says_why(void **state)
 	assert_int_equal(ask("GET", "/v1/runs"), 200);
 }
 
+static void an_agent_of_use_is_not_replaced(void **state)
+{
+	(void)state;
+	assert_int_equal(ask("POST", "/v1/detach"), 409);
+	assert_contains(f.body, "the process was started with its agent, not attached");
+	f.core.is_preloaded = true;
+	assert_int_equal(ask("POST", "/v1/detach?replace=true"), 409);
+	assert_contains(f.body, "the process was started with its agent, not attached");
+	assert_false(f.core.is_detaching);
+}
+
+static void a_preloaded_agent_of_no_use_is_replaced(void **state)
+{
+	(void)state;
+	error_set(&f.fake.allocator.unavailable, ERROR_UNSUPPORTED, "malloc is the program's");
+	assert_int_equal(ask("POST", "/v1/detach?replace=true"), 409);
+	assert_contains(f.body, "the program has started its agent itself");
+	f.core.is_preloaded = true;
+	assert_int_equal(ask("POST", "/v1/detach"), 409);
+	assert_int_equal(ask("POST", "/v1/detach?replace=perhaps"), 400);
+	assert_false(f.core.is_detaching);
+	assert_int_equal(ask("POST", "/v1/detach?replace=true"), 200);
+	assert_true(f.core.is_detaching);
+}
+
 static void ids_increase_over_the_clock(void **state)
 {
 	(void)state;
@@ -603,6 +628,8 @@ static const struct CMUnitTest tests[] = {
 	with_core(reads_and_writes_mallctls),
 	with_core(a_run_guards_its_sampling),
 	with_core(a_process_without_profiling_says_why),
+	with_core(an_agent_of_use_is_not_replaced),
+	with_core(a_preloaded_agent_of_no_use_is_replaced),
 	with_core(ids_increase_over_the_clock),
 	with_core(survives_missing_memory),
 	with_core(survives_missing_descriptors),
