@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heapctl fleet: what all hosts have in use, from the database that heapctl send fills. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -27,6 +28,10 @@ enum {
 	OPTION_KEEP_GROWTH,
 	OPTION_DEBUGINFOD,
 	OPTION_CLUSTER,
+	OPTION_PICTURE,
+	OPTION_SORT,
+	OPTION_FIRST,
+	OPTION_FRAME_LIMIT,
 };
 
 #define DAY_MS (INT64_C(24) * 3600 * 1000)
@@ -49,8 +54,9 @@ static const struct verb_option options[] = {
 	{ OPTION_HOST, "host", 0, "NAME", .help = "only this host" },
 	{ OPTION_LABEL, "label", 0, "NAME=VALUE", .help = "only with this label; may be repeated" },
 	{ OPTION_SINCE, "since", 0, "TIME",
-		.help = "the beginning: how long ago, or a time such as 2026-11-23 or "
-			"2026-11-23T10:00 [30mins; for growth, versions and outliers 24hrs]",
+		.help = "the beginning: how long ago, or a time such as 2026-11-23, "
+			"2026-11-23T10:00 or @1795428000 (seconds since 1970) [30mins; for growth, "
+			"versions and outliers 24hrs]",
 		.complete = "30mins 24hrs 7days" },
 	{ OPTION_UNTIL, "until", 0, "TIME", .help = "the end: how long ago, or a time [now]" },
 	{ OPTION_AGO, "ago", 0, "TIME",
@@ -62,6 +68,20 @@ static const struct verb_option options[] = {
 	{ OPTION_RENDERER, "collapsed", .help = "for flame and diff: one line for each stack" },
 	{ OPTION_RENDERER, "tree", .help = "for flame and diff: a call tree as text" },
 	{ OPTION_RENDERER, "text", .help = "for flame and diff: one line for each function" },
+	{ OPTION_PICTURE, "picture", .help = "for flame and diff: what they are drawn from",
+		.is_hidden = true },
+	{ 0, "from", 0, "FILE", .help = "for flame and diff: draw this, and ask no database",
+		.is_hidden = true, OPTION_TEXT(struct fleet_options, picture_file) },
+	{ OPTION_RENDERER, "flame-data", .help = "as of heapctl report", .is_hidden = true },
+	{ OPTION_RENDERER, "rows", .help = "as of heapctl report", .is_hidden = true },
+	{ OPTION_SORT, "sort", 0, "KEY", .help = "as of heapctl report", .is_hidden = true },
+	{ OPTION_FIRST, "first", 0, "N", .help = "as of heapctl report", .is_hidden = true },
+	{ 0, "row-pattern", 0, "PATTERN", .help = "as of heapctl report", .is_hidden = true,
+		OPTION_TEXT(struct fleet_options, render.row_pattern) },
+	{ OPTION_FRAME_LIMIT, "frame-limit", 0, "N", .help = "as of heapctl report",
+		.is_hidden = true },
+	{ 0, "frame-root", 0, "PATH", .help = "as of heapctl report", .is_hidden = true,
+		OPTION_TEXT(struct fleet_options, render.frame_root) },
 	{ 0, "output", 'o', "FILE", .help = "write there; - is standard output",
 		.complete = "@file", OPTION_TEXT(struct fleet_options, output_path) },
 	{ 0, "top", 0, "N", .help = "maximum number of rows [15; 1000 in JSON]",
@@ -98,12 +118,28 @@ static bool take_keep(const char *text, int64_t *keep_days, struct error *err)
 	       error_set(err, ERROR_USAGE, "it is at least a day, and at most a century");
 }
 
-/* "2hrs" before now, or a local time: "2026-11-23", "2026-11-23T10:00", "2026-11-23T10:00:30". */
+/* As of date(1): "@1795428000". */
+static bool take_seconds(const char *text, int64_t *time_ms)
+{
+	char *end = NULL;
+
+	if (text[0] != '@' || text[1] < '0' || text[1] > '9' || strlen(text) > 12)
+		return false;
+	*time_ms = strtoll(text + 1, &end, 10) * 1000;
+	return *end == '\0' && *time_ms > 0;
+}
+
+/*
+ * "2hrs" before now, "@1795428000", or a local time: "2026-11-23", "2026-11-23T10:00",
+ * "2026-11-23T10:00:30".
+ */
 static bool take_time(int64_t now_ms, const char *text, int64_t *time_ms, struct error *err)
 {
 	static const char *const formats[] = { "%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S" };
 	int64_t ago_ms = 0;
 
+	if (take_seconds(text, time_ms))
+		return true;
 	for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
 		struct tm parts = { .tm_isdst = -1 };
 		const char *const end = strptime(text, formats[i], &parts);
@@ -115,10 +151,39 @@ static bool take_time(int64_t now_ms, const char *text, int64_t *time_ms, struct
 	}
 	if (!duration_parse(text, &ago_ms, err)) {
 		error_set(err, ERROR_USAGE, "\"%.40s\" is no time", text);
-		return error_hint(err, "write 2hrs, 2026-11-23 or 2026-11-23T10:00");
+		return error_hint(
+			err, "write 2hrs, 2026-11-23, 2026-11-23T10:00 or @SECONDS since 1970");
 	}
 	*time_ms = now_ms - ago_ms;
 	return *time_ms > 0 || error_set(err, ERROR_USAGE, "%.40s ago was before 1970", text);
+}
+
+static bool take_sort(const char *text, struct render_options *render, struct error *err)
+{
+	for (size_t i = 0; render_sort_names[i] != NULL; i++) {
+		if (strcmp(render_sort_names[i], text) == 0) {
+			render->sort = (enum render_sort)i;
+			return true;
+		}
+	}
+	return error_set(err, ERROR_USAGE, "use flat, cum, change or name");
+}
+
+/* Options of `heapctl report`, which the gateway gives. */
+static bool take_drawing(
+	struct fleet_options *fleet, int id, const struct option_parser *parser, struct error *err)
+{
+	int64_t number = 0;
+
+	if (id == OPTION_SORT)
+		return take_sort(parser->value, &fleet->render, err);
+	if (!option_integer(parser, 0, INT32_MAX, &number, err))
+		return false;
+	if (id == OPTION_FIRST)
+		fleet->render.first_row = (size_t)number;
+	else
+		fleet->render.frame_limit = (size_t)number;
+	return true;
 }
 
 static bool take(struct fleet_options *fleet, int64_t now_ms, int id,
@@ -143,6 +208,13 @@ static bool take(struct fleet_options *fleet, int64_t now_ms, int id,
 	case OPTION_JSON:
 		fleet->as_json = true;
 		return true;
+	case OPTION_PICTURE:
+		fleet->as_picture = true;
+		return true;
+	case OPTION_SORT:
+	case OPTION_FIRST:
+	case OPTION_FRAME_LIMIT:
+		return take_drawing(fleet, id, parser, err);
 	case OPTION_RENDERER:
 		fleet->renderer = parser->option->name;
 		return true;
@@ -182,7 +254,11 @@ static const char *find_unused(const struct fleet_options *fleet)
 		return "base-version";
 	if (!draws && fleet->renderer != NULL)
 		return fleet->renderer;
-	if (action == FLEET_FLAME && fleet->top != 0)
+	if (!draws && fleet->as_picture)
+		return "picture";
+	if (!draws && fleet->picture_file != NULL)
+		return "from";
+	if (action == FLEET_FLAME && fleet->top != 0 && fleet->picture_file == NULL)
 		return "top";
 	if (action != FLEET_SCHEMA && action != FLEET_SYMBOLIZE)
 		return NULL;
@@ -225,7 +301,7 @@ static int complete(
 		return verb_usage(verb, "--%s does not go with %s", unused, name);
 	if (fleet->as_json && fleet->renderer != NULL)
 		return verb_usage(verb, "--json and --%s are two outputs", fleet->renderer);
-	if (fleet->store.url == NULL)
+	if (fleet->store.url == NULL && fleet->picture_file == NULL)
 		return verb_usage(verb, "no database given: use --store URL");
 	if ((action == FLEET_VERSIONS || action == FLEET_OUTLIERS) && fleet->of.service[0] == '\0')
 		return verb_usage(verb, "%s is of one service: use --service NAME", name);
@@ -247,26 +323,32 @@ static int complete(
 	return EXIT_DONE;
 }
 
-static int run(const struct verb *verb, int argc, char **argv)
+int fleet_command_run(const struct verb *verb, int argc, char **argv, struct error *err)
 {
 	const int64_t now_ms = clock_realtime_ms();
-	struct fleet_options fleet = { 0 };
+	struct fleet_options fleet = { .render = RENDER_OPTIONS_DEFAULT };
 	struct option_parser parser;
-	struct error err = { 0 };
 
 	option_begin(&parser, verb, argc, argv, &fleet);
 	for (int id; (id = option_next(&parser)) != OPTION_END;) {
 		if (id == OPTION_STOP)
 			return parser.exit_code;
-		if (!take(&fleet, now_ms, id, &parser, &err))
-			return option_refuse_error(&parser, &err);
+		if (!take(&fleet, now_ms, id, &parser, err))
+			return option_refuse_error(&parser, err);
 	}
 	fleet.files = parser.operands + 1;
 	fleet.file_count = parser.operand_count - 1;
 	const int code = complete(&fleet, verb, parser.operands[0], now_ms);
 	if (code != EXIT_DONE)
 		return code;
-	return fleet_session_run(&fleet, &err) ? EXIT_DONE : verb_fail(&err);
+	return fleet_session_run(&fleet, err) ? EXIT_DONE : verb_fail(err);
+}
+
+static int run(const struct verb *verb, int argc, char **argv)
+{
+	struct error err = { 0 };
+
+	return fleet_command_run(verb, argc, argv, &err);
 }
 
 const struct verb verb_fleet = {

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "cli/fleet_store.h"
+#include "render/renderers.h"
 #include "store/identity.h"
 
 enum fleet_action {
@@ -30,7 +31,11 @@ struct fleet_options {
 	const char *base_version;
 	const char *output_path;
 	const char *renderer; /* of flame and diff: its name; NULL: the action's own */
-	int64_t top;	      /* 0: not given */
+	/* For the gateway, which asks once and draws many times (fleet/picture.h). */
+	bool as_picture;
+	const char *picture_file; /* drawn instead of asking; NULL: none */
+	struct render_options render;
+	int64_t top; /* 0: not given */
 	bool as_json;
 	int64_t keep_days, keep_growth_days; /* 0: for ever */
 	bool applies;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/xalloc.h"
 #include "cli/control.h"
 #include "cli/fleet_print.h"
@@ -12,12 +13,13 @@
 #include "cli/report_output.h"
 #include "cli/verb.h"
 #include "fleet/growth_days.h"
+#include "fleet/picture.h"
 #include "fleet/questions.h"
 #include "fleet/schema.h"
 #include "render/renderers.h"
 
 /* Sites of a picture; what they leave out is drawn as one. */
-enum { PICTURE_SITES = 10000, SHOWN = 15, ALL = 1000 };
+enum { PICTURE_SITES = 10000, PICTURE_BYTES = 256 << 20, SHOWN = 15, ALL = 1000 };
 
 static bool make_tables(
 	const struct fleet_options *options, struct clickhouse *clickhouse, struct error *err)
@@ -159,37 +161,64 @@ static void describe(
 			control_format_time(base->until_ms, to));
 }
 
+static bool ask_picture(const struct fleet_options *options, struct clickhouse *clickhouse,
+	struct fleet_picture *picture, struct error *err)
+{
+	const struct fleet_scope scope = scope_of(options, 0);
+	const struct fleet_scope before = scope_of(options, options->ago_ms);
+	CLEANUP(buffer_deinit) struct buffer subtitle = BUFFER_OR_EXIT;
+
+	picture->is_difference = options->action == FLEET_DIFF;
+	picture->has_services = options->of.service[0] == '\0';
+	if (!fleet_ask_sites(clickhouse, &scope, PICTURE_SITES, &picture->now, err) ||
+		(picture->is_difference &&
+			!fleet_ask_sites(clickhouse, &before, PICTURE_SITES, &picture->base, err)))
+		return false;
+	if (picture->now.count == 0 || (picture->is_difference && picture->base.count == 0))
+		return refuse_empty(clickhouse, err);
+	describe(options, picture->is_difference ? &before : NULL, &subtitle);
+	fleet_picture_set_texts(picture, picture->has_services ? "fleet" : options->of.service,
+		buffer_string(&subtitle));
+	return true;
+}
+
+static bool read_picture(
+	const struct fleet_options *options, struct fleet_picture *picture, struct error *err)
+{
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
+
+	text.limit = PICTURE_BYTES;
+	return file_read(options->picture_file, &text, err) &&
+	       fleet_picture_read(text.data, text.size, picture, err);
+}
+
+/* `clickhouse` NULL: from a file. */
 static bool draw(const struct fleet_options *options, struct clickhouse *clickhouse,
 	struct buffer *out, struct error *err)
 {
-	const bool is_difference = options->action == FLEET_DIFF;
-	const struct fleet_scope scope = scope_of(options, 0);
-	const struct fleet_scope before = scope_of(options, options->ago_ms);
-	CLEANUP(findings_cleanup) struct fleet_findings now = { 0 };
-	CLEANUP(findings_cleanup) struct fleet_findings base = { 0 };
-	CLEANUP(buffer_deinit) struct buffer subtitle = BUFFER_OR_EXIT;
-	struct render_options render = RENDER_OPTIONS_DEFAULT;
+	CLEANUP(fleet_picture_deinit) struct fleet_picture picture = { 0 };
+	struct render_options render = options->render;
 
+	fleet_picture_init(&picture);
+	if (!(clickhouse == NULL ? read_picture(options, &picture, err)
+				 : ask_picture(options, clickhouse, &picture, err)))
+		return false;
+	if (options->as_picture) {
+		fleet_picture_write(&picture, out);
+		return true;
+	}
 	render.line_limit = (size_t)options->top;
 	render.confidence = true;
-	render.sort = is_difference ? RENDER_SORT_CHANGE : RENDER_SORT_FLAT;
-	fleet_findings_init(&now);
-	fleet_findings_init(&base);
-	if (!fleet_ask_sites(clickhouse, &scope, PICTURE_SITES, &now, err) ||
-		(is_difference && !fleet_ask_sites(clickhouse, &before, PICTURE_SITES, &base, err)))
-		return false;
-	if (now.count == 0 || (is_difference && base.count == 0))
-		return refuse_empty(clickhouse, err);
-	describe(options, is_difference ? &before : NULL, &subtitle);
+	if (picture.is_difference && render.sort == RENDER_SORT_FLAT)
+		render.sort = RENDER_SORT_CHANGE;
 	CLEANUP(view_cleanup)
 	struct view *view =
-		fleet_view_make(&now, is_difference ? &base : NULL, options->of.service[0] == '\0',
-			options->of.service[0] == '\0' ? "fleet" : options->of.service,
-			buffer_string(&subtitle));
+		fleet_view_make(&picture.now, picture.is_difference ? &picture.base : NULL,
+			picture.has_services, picture.title, picture.subtitle);
 	const struct renderer *const renderer =
 		renderer_find(options->renderer != NULL ? options->renderer
 			      : options->as_json	? "json"
-			      : is_difference		? "text"
+			      : picture.is_difference	? "text"
 							: "flame");
 	return renderer->render(view, &render, out, err);
 }
@@ -216,6 +245,9 @@ bool fleet_session_run(const struct fleet_options *options, struct error *err)
 	CLEANUP(clickhouse_cleanup) struct clickhouse *clickhouse = NULL;
 	CLEANUP(buffer_deinit) struct buffer out = BUFFER_OR_EXIT;
 
+	if (options->picture_file != NULL)
+		return draw(options, NULL, &out, err) &&
+		       report_output_emit(&output, &out, false, err);
 	if (!fleet_store_open(&options->store, &clickhouse, err))
 		return false;
 	if (options->action == FLEET_SCHEMA)

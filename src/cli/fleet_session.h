@@ -3,5 +3,10 @@
 #pragma once
 
 #include "cli/fleet_options.h"
+#include "cli/verb.h"
+
+/* The verb: prints what failed, and returns the exit code. `err` is what failed, where it is known.
+ */
+int fleet_command_run(const struct verb *verb, int argc, char **argv, struct error *err);
 
 MUST_CHECK bool fleet_session_run(const struct fleet_options *options, struct error *err);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * heapctl render-worker: what the gateway starts to render a profile (gateway/worker.h). It puts
- * limits on itself and then is `heapctl report` or `heapctl trend`, or looks up addresses.
+ * limits on itself and then is `heapctl report`, `heapctl trend` or `heapctl fleet`, or looks up
+ * addresses.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -16,6 +17,7 @@
 #include "base/proc_maps.h"
 #include "base/string_pool.h"
 #include "base/xalloc.h"
+#include "cli/fleet_session.h"
 #include "cli/verb.h"
 #include "gateway/worker.h"
 #include "symbol/symbolizer.h"
@@ -175,6 +177,16 @@ static bool look_up_symbols(int in, int out, struct error *err)
 	return ok;
 }
 
+/* The gateway answers by the kind of the failure. */
+static int ask_fleet(int argc, char **argv)
+{
+	struct error err = { 0 };
+	const int code = fleet_command_run(&verb_fleet, argc, argv, &err);
+
+	return code == EXIT_DONE || err.kind == ERROR_NONE ? code
+							   : WORKER_EXIT_KIND + (int)err.kind;
+}
+
 static int run(const struct verb *verb, int argc, char **argv)
 {
 	struct error err = { 0 };
@@ -186,6 +198,8 @@ static int run(const struct verb *verb, int argc, char **argv)
 		return verb_report.run(&verb_report, argc - 1, argv + 1);
 	if (strcmp(argv[1], "trend") == 0)
 		return verb_trend.run(&verb_trend, argc - 1, argv + 1);
+	if (strcmp(argv[1], "fleet") == 0)
+		return ask_fleet(argc - 1, argv + 1);
 	if (strcmp(argv[1], "symbols") == 0)
 		return look_up_symbols(STDIN_FILENO, STDOUT_FILENO, &err) ? EXIT_DONE
 									  : verb_fail(&err);
@@ -194,7 +208,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 
 const struct verb verb_render_worker = {
 	.name = "render-worker",
-	.arguments = "report|trend|symbols ...",
+	.arguments = "report|trend|fleet|symbols ...",
 	.summary = "draw a profile for the gateway",
 	.description = "",
 	.is_hidden = true,

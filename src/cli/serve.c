@@ -64,6 +64,13 @@ static const struct verb_option options[] = {
 		.help = "send the history to the database of a fleet, to Pyroscope or a "
 			"collector; URLs as of heapctl send --to (docs/fleet.md)",
 		OPTION_TEXT(struct serve_options, send_url) },
+	{ 0, "store", 0, "URL",
+		.help = "show the fleet in the page, from the database that heapctl send fills; "
+			"nothing is written: clickhouse://USER@HOST:8123/DATABASE",
+		OPTION_TEXT(struct serve_options, store_url) },
+	{ 0, "store-password-file", 0, "FILE",
+		.help = "with --store: the first line of this file is the user's password",
+		.complete = "@file", OPTION_TEXT(struct serve_options, store_password_file) },
 	{ OPTION_SEND_TEXT, "password-file", 0, "FILE",
 		.help = "with --send: the first line of this file is the user's password",
 		.complete = "@file" },
@@ -171,6 +178,10 @@ static int run(const struct verb *verb, int argc, char **argv)
 	if (serve.send_url != NULL && !destination_url_check(serve.send_url, &err))
 		return verb_fail(&err);
 	serve.send_arguments = words.texts;
+	if (serve.store_url != NULL && !store_url_check(serve.store_url, &err))
+		return verb_fail(&err);
+	if (serve.store_url == NULL && serve.store_password_file != NULL)
+		return verb_usage(verb, "--store-password-file goes with --store");
 	if (has_history_limits && serve.history_folder == NULL)
 		return verb_usage(verb, "say where the history goes: --history FOLDER");
 	for (size_t i = 0; i < parser.operand_count; i++) {
@@ -203,6 +214,9 @@ const struct verb verb_serve = {
 		       "With --send, a separate process sends the history to the database of a "
 		       "fleet, and catches up after the database was down; /api/v1/sending shows "
 		       "its state.\n\n"
+		       "With --store, the page has a view of the fleet, from the database that "
+		       "the gateways of all hosts fill; it is read by separate processes, two "
+		       "at a time.\n\n"
 		       "With --watch-file, it captures profiles of targets by rules; each "
 		       "section of the file is a heapctl watch: [NAME], or a pattern such as "
 		       "[api-*], then lines such as `when = rss>2GiB`, `keep = "

@@ -72,6 +72,7 @@ struct merge_queue {
 void merge_queue_init(struct merge_queue *queue);
 void merge_queue_deinit(struct merge_queue *queue);
 
+struct fleet_store;
 struct send_supervisor;
 struct store;
 struct watch_manager;
@@ -86,6 +87,7 @@ struct gateway {
 	const char *source_root;	     /* NULL: no source is shown */
 	struct watch_manager *watch_manager; /* NULL: nothing is watched */
 	struct send_supervisor *sender;	     /* NULL: nothing is sent */
+	struct fleet_store *fleet_store;     /* NULL: no fleet is shown */
 	struct gateway_counters counters;
 	struct work_places places;
 	struct merge_queue merges;

@@ -55,6 +55,15 @@ handler api_kernel;
 /* What serve --send does. */
 handler api_sending;
 
+/* The database of serve --store. */
+handler api_fleet, api_fleet_hosts, api_fleet_sites, api_fleet_picture;
+/* End with a NULL name, and a status of 0. */
+extern const struct parameter fleet_hosts_parameters[], fleet_sites_parameters[],
+	fleet_picture_parameters[];
+extern const struct route_status fleet_statuses[];
+/* Of a format that fleet_picture_parameters has. */
+const char *fleet_format_media_type(const char *format);
+
 /* What serve --watch-file does. */
 handler api_watch, api_watches, api_captures, api_capture;
 

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/xalloc.h"
+#include "gateway/fleet_store.h"
 #include "gateway/interval_recorder.h"
 #include "gateway/gateway.h"
 #include "gateway/request_policy.h"
@@ -44,6 +45,7 @@ struct serving {
 	struct listener listeners[LISTENERS_MAX];
 	size_t listener_count;
 	struct connection_slots slots;
+	struct fleet_store fleet_store;
 	struct http_server *servers[LISTENERS_MAX];
 	size_t server_count;
 	char *token;
@@ -355,6 +357,7 @@ static bool run(const struct serve_options *options, struct serving *serving, st
 	serving->gateway.stop_fd = stop_reader;
 	serving->gateway.backends.cancel_fd = cancel_reader;
 	serving->gateway.workers.cancel_fd = cancel_reader;
+	serving->fleet_store.workers.cancel_fd = cancel_reader;
 	bool ok = watch_process(options->until_exit, &process, err) &&
 		  start_servers(options, serving, err) &&
 		  (serving->gateway.store == NULL ||
@@ -402,6 +405,7 @@ static void serving_deinit(struct serving *serving)
 	store_close(serving->gateway.store);
 	backend_set_deinit(&serving->gateway.backends);
 	worker_pool_deinit(&serving->gateway.workers);
+	fleet_store_deinit(&serving->fleet_store);
 	merge_queue_deinit(&serving->gateway.merges);
 	work_places_deinit(&serving->gateway.places);
 	result_cache_deinit(&serving->gateway.render_cache);
@@ -421,6 +425,9 @@ bool serve_run(const struct serve_options *options, struct error *err)
 	result_cache_init(&serving->gateway.render_cache, RENDER_CACHE_BYTES);
 	result_cache_init(&serving->gateway.profile_cache, PROFILE_BYTES);
 	worker_pool_init(&serving->gateway.workers, WORKERS);
+	fleet_store_init(&serving->fleet_store, options->store_url, options->store_password_file);
+	if (options->store_url != NULL)
+		serving->gateway.fleet_store = &serving->fleet_store;
 	work_places_init(&serving->gateway.places);
 	merge_queue_init(&serving->gateway.merges);
 	connection_slots_init(&serving->slots, SERVER_CONNECTIONS_MAX);

@@ -22,6 +22,8 @@ struct serve_options {
 	   send; end with NULL. Needs a history. */
 	const char *send_url;
 	const char *const *send_arguments;
+	/* The database that the page's view of the fleet is from; NULL: there is none. */
+	const char *store_url, *store_password_file;
 	int64_t until_exit;	    /* end with the process of this pid; 0 for none */
 	const char *history_folder; /* NULL: keep no history */
 	int64_t history_every_ms, history_keep_ms;

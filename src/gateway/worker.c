@@ -87,6 +87,13 @@ static void read_message(int fd, char message[MESSAGE_BYTES])
 		snprintf(message, MESSAGE_BYTES, "%s; %s", cut_line(left_out), last);
 }
 
+static enum error_kind kind_of(int status)
+{
+	const int kind = WIFEXITED(status) ? WEXITSTATUS(status) - WORKER_EXIT_KIND : 0;
+
+	return kind > ERROR_NONE && kind <= ERROR_TIMEOUT ? (enum error_kind)kind : ERROR_INPUT;
+}
+
 static bool explain(int status, int messages, struct error *err)
 {
 	char message[MESSAGE_BYTES];
@@ -102,7 +109,7 @@ static bool explain(int status, int messages, struct error *err)
 		return error_set(err, ERROR_INPUT, "rendering was ended by signal %d (%s)%s%s",
 			WTERMSIG(status), sigdescr_np(WTERMSIG(status)),
 			message[0] == '\0' ? "" : ": ", message);
-	return error_set(err, ERROR_INPUT, "%s",
+	return error_set(err, kind_of(status), "%s",
 		message[0] == '\0' ? "the profile could not be rendered" : message);
 }
 

@@ -23,6 +23,8 @@ enum {
 	WORKER_OUTPUT_BYTES = 256 * 1024 * 1024,
 	WORKER_QUEUE_MS = 90 * 1000,
 	WORKER_PLACES_MAX = 8,
+	/* Exit code of a worker that knows the kind of its failure: this, and the kind. */
+	WORKER_EXIT_KIND = 64,
 };
 
 struct worker_waiter;
@@ -48,7 +50,7 @@ void worker_pool_deinit(struct worker_pool *pool);
 
 struct worker_job {
 	uid_t owner; /* whose process is profiled; USER_ANY where that is not known */
-	const char *const *arguments; /* of heapctl report, ends with NULL */
+	const char *const *arguments; /* of heapctl render-worker, ends with NULL */
 	struct blob *const *inputs;   /* each from a file */
 	const char *const *names;     /* of the inputs in errors; NULL: the descriptor's */
 	size_t input_count;
@@ -58,7 +60,8 @@ struct worker_job {
 
 /*
  * Runs the job once a slot is free. ERROR_TIMEOUT when none became free or the job took too long;
- * ERROR_INPUT with the worker's message when it failed or ran out of memory.
+ * ERROR_INPUT with the worker's message when it failed or ran out of memory, or the kind that the
+ * worker gave.
  */
 MUST_CHECK bool worker_run(struct worker_pool *pool, const struct worker_job *job,
 	struct blob **output, struct error *err);

@@ -4,6 +4,7 @@
  *
  *	#/			all targets
  *	#//file			profile files that were dropped onto the page
+ *	#//fleet		what the hosts of a fleet sent to a database
  *	#/4711			a target; /runs, /profile, /memory, /watch and /mallctl are its other views
  *	#/redis-server/history	what was kept of all targets of that name, ended ones as well
  *
@@ -13,6 +14,7 @@ import { setToken } from '/assets/api.js';
 import { problemBox } from '/assets/controls.js';
 import { button, el } from '/assets/dom.js';
 import { showFiles, startDrop } from '/assets/files.js';
+import { offerFleet, showFleet } from '/assets/fleet.js';
 import { showTarget } from '/assets/target.js';
 import { showTargets } from '/assets/targets.js';
 
@@ -62,6 +64,8 @@ function showProblem(problem) {
       button('Try again', show), el('a', { href: '#/' }, 'All targets')));
 }
 
+const OWN_VIEWS = { file: showFiles, fleet: showFleet };
+
 async function show() {
   const address = parseAddress(location.hash);
   endView();
@@ -73,7 +77,8 @@ async function show() {
   const turn = ++turns;
   content.replaceChildren(page);
   try {
-    const end = await (address.target !== '' ? showTarget(page, address) : address.view === 'file' ? showFiles(page, address.values) : showTargets(page)) ?? (() => {});
+    const end = await (address.target !== '' ? showTarget(page, address) : (OWN_VIEWS[address.view] ?? showTargets)(page, address.values)) ?? (() => {});
+    offerFleet().catch(() => {});
     /* The user has navigated meanwhile. */
     if (turn !== turns)
       end();

@@ -10,6 +10,7 @@
  *	link()		the page's address for the values
  *	leading()	elements before the shapes
  *	request()	where there is one: options of fetch, of a profile that is sent
+ *	explain(problem)	where there is one: shows it in place of the picture, or returns false
  */
 import { download, getJson, getText } from '/assets/api.js';
 import { actionButton, copyLink, fill, filters, patternInput, problemBox, saveMenu, segments, select } from '/assets/controls.js';
@@ -134,7 +135,7 @@ export class PictureView {
     try {
       await this[`draw_${this.shape}`](request.signal);
     } catch (problem) {
-      if (request.signal.aborted)
+      if (request.signal.aborted || this.source.explain?.(problem))
         return;
       this.place.replaceChildren(problemBox(problem, actionButton('Try again', () => this.draw())));
     }
