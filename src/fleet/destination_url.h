@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The URLs of what snapshots are sent to, and of what is asked, checked without the library that connects. */
+/* The URLs of what snapshots are sent to, and of what is asked, checked without the library that
+ * connects. */
 #pragma once
 
 #include "base/error.h"
