@@ -78,13 +78,7 @@ void output_discard(struct output *output)
 		file_draft_discard(&output->draft);
 }
 
-/* How often the bar moves; how often the agent is asked, during the run and after its deadline. */
-enum {
-	TICK_MS = 200,
-	LOOK_MS = 2000,
-	OVERDUE_MS = 250,
-	PATIENCE_MS = 30 * 1000,
-};
+enum { TICK_MS = 200 }; /* how often the bar moves */
 
 const struct verb_option control_json_options[] = {
 	{ .name = "json", .help = "print JSON", .store = OPTION_STORE_SWITCH },
@@ -250,9 +244,7 @@ static bool profile_run_check_outcome(
 		*why == '\0' ? "" : ": ", why);
 }
 
-/* Whether the run has ended; ERROR_STATE when it failed. */
-static bool profile_run_poll(
-	const struct target *target, int64_t id, bool *has_ended, struct error *err)
+bool profile_run_poll(const struct target *target, int64_t id, bool *has_ended, struct error *err)
 {
 	CLEANUP(json_cleanup) json_t *run = NULL;
 	char path[64];
@@ -264,13 +256,11 @@ static bool profile_run_poll(
 	return !*has_ended || profile_run_check_outcome(target, run, err);
 }
 
-static bool stop_early(const struct target *target, int64_t id, struct error *err)
+bool profile_run_end_early(const struct target *target, int64_t id, struct error *err)
 {
 	CLEANUP(json_cleanup) json_t *run = NULL;
 	bool has_ended = false;
 
-	terminal_progress_end();
-	fputs("heapctl: interrupted: ending the run now and saving its profile\n", stderr);
 	/* The run may have ended meanwhile, or another client may have ended it. */
 	if (!profile_run_poll(target, id, &has_ended, err))
 		return false;
@@ -283,20 +273,28 @@ static bool stop_early(const struct target *target, int64_t id, struct error *er
 	       has_ended;
 }
 
+static bool stop_early(const struct target *target, int64_t id, struct error *err)
+{
+	terminal_progress_end();
+	fputs("heapctl: interrupted: ending the run now and saving its profile\n", stderr);
+	return profile_run_end_early(target, id, err);
+}
+
 bool control_wait_for_run(const struct target *target, int64_t id, int64_t duration_ms,
 	const char *what, struct error *err)
 {
 	const int64_t start_ms = clock_monotonic_ms();
-	int64_t next_look_ms = duration_ms > LOOK_MS ? LOOK_MS : duration_ms;
+	int64_t next_look_ms =
+		duration_ms > PROFILE_RUN_LOOK_MS ? PROFILE_RUN_LOOK_MS : duration_ms;
 	bool has_ended = false, ok = true;
 
 	while (ok && !has_ended) {
 		const int64_t done_ms = clock_monotonic_ms() - start_ms;
 		if (terminal_was_interrupted())
 			return stop_early(target, id, err);
-		if (done_ms > duration_ms + PATIENCE_MS) {
+		if (done_ms > duration_ms + PROFILE_RUN_PATIENCE_MS) {
 			error_set(err, ERROR_TIMEOUT, "%s: the run is %d s past its deadline",
-				target->label, PATIENCE_MS / 1000);
+				target->label, PROFILE_RUN_PATIENCE_MS / 1000);
 			ok = error_hint(err, "heapctl runs shows its state");
 			break;
 		}
@@ -308,9 +306,10 @@ bool control_wait_for_run(const struct target *target, int64_t id, int64_t durat
 		}
 		/* At intervals before the end, to notice early that the target has ended. */
 		ok = profile_run_poll(target, id, &has_ended, err);
-		next_look_ms = done_ms + LOOK_MS < duration_ms ? done_ms + LOOK_MS
-			       : done_ms < duration_ms	       ? duration_ms
-							       : done_ms + OVERDUE_MS;
+		next_look_ms = done_ms + PROFILE_RUN_LOOK_MS < duration_ms
+				       ? done_ms + PROFILE_RUN_LOOK_MS
+			       : done_ms < duration_ms ? duration_ms
+						       : done_ms + PROFILE_RUN_OVERDUE_MS;
 	}
 	terminal_progress_end();
 	/* A target that is stopped or busy: the run is the agent's, and ends without this command.

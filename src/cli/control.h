@@ -116,3 +116,17 @@ MUST_CHECK bool profile_run_start_own(const struct target *target,
 	const struct profile_run_request *request, struct profile_run *run, struct error *err);
 
 MUST_CHECK bool profile_run_stop(const struct target *target, json_t **run, struct error *err);
+
+/* Whether the run has ended; ERROR_STATE when it failed. */
+MUST_CHECK bool profile_run_poll(
+	const struct target *target, int64_t id, bool *has_ended, struct error *err);
+
+/* Ends a run of ours, which may have ended meanwhile. ERROR_STATE when it failed. */
+MUST_CHECK bool profile_run_end_early(const struct target *target, int64_t id, struct error *err);
+
+/* How often a run is asked about: before its end, and from then on, for how long. */
+enum {
+	PROFILE_RUN_LOOK_MS = 2000,
+	PROFILE_RUN_OVERDUE_MS = 250,
+	PROFILE_RUN_PATIENCE_MS = 30 * 1000,
+};

@@ -5,6 +5,7 @@
 #include "analysis/allocator_frames.h"
 #include "base/xalloc.h"
 #include "cli/control.h"
+#include "cli/profile_sum.h"
 #include "cli/report_session.h"
 #include "cli/verb.h"
 #include "client/target_tree.h"
@@ -95,6 +96,19 @@ static bool save(const struct target *target, const struct dump_request *request
 					    &output, err);
 }
 
+static bool save_sum(const char *operand, const struct dump_request *request, struct error *err)
+{
+	CLEANUP(output_discard) struct output output = { 0 };
+	CLEANUP(free_cleanup) char *copy = xstrdup(operand);
+
+	if (request->is_bundle) {
+		error_set(err, ERROR_USAGE, "a bundle is of one process");
+		return error_hint(err, "without -o, each process gets a bundle of its own");
+	}
+	return output_open(request->path, "", "", &output, err) &&
+	       profile_sum_save(&copy, 1, &output, err);
+}
+
 /* A file for each process that can be profiled; the others are named. */
 static bool save_tree(const char *operand, const struct dump_request *request, struct error *err)
 {
@@ -102,13 +116,8 @@ static bool save_tree(const char *operand, const struct dump_request *request, s
 	size_t saved_count = 0;
 	struct error why;
 
-	if (request->path != NULL) {
-		error_set(err, ERROR_USAGE, "--output does not go with several processes");
-		return error_hint(err,
-			"each gets a file of its own; heapctl report --raw '%.100s' "
-			"-o FILE adds them up",
-			operand);
-	}
+	if (request->path != NULL)
+		return save_sum(operand, request, err);
 	if (!target_tree_resolve(operand, &tree, err))
 		return false;
 	for (size_t i = 0; i < tree.count; i++) {
@@ -156,13 +165,15 @@ const struct verb verb_dump = {
 		"needs, so that report, diff, trend and account give the same answers "
 		"on another machine.\n\n"
 		"TARGET:* means the processes that TARGET names and all their descendants. Each "
-		"gets a file, which heapctl report FILE... adds up. A process that has no agent, "
-		"or ends meanwhile, is reported and left out.",
+		"gets a file, which heapctl report FILE... adds up; -o FILE is their sum, with the "
+		"names of functions. A process that has no agent, or ends meanwhile, is reported "
+		"and left out.",
 	.examples = "heapctl dump redis-server -o now.heap\n"
 		    "heapctl dump 4711 -o - | heapctl report -\n"
 		    "heapctl dump 4711 --bundle --symbols -o night.tar\n"
-		    "# one file for each process of a server that forks\n"
-		    "heapctl dump 'redis-server:*'",
+		    "# one file for each process of a server that forks; their sum\n"
+		    "heapctl dump 'redis-server:*'\n"
+		    "heapctl dump 'redis-server:*' -o sum.heap",
 	.options = options,
 	VERB_OF_ONE_TARGET,
 	.run = run,

@@ -163,7 +163,7 @@ static bool select_all(const struct report_session *session, bool by_thread,
 }
 
 /* A single unfiltered profile is written unchanged; anything else is assembled first. */
-static bool write_raw(const struct report_session *session, struct buffer *out, struct error *err)
+bool report_output_raw(const struct report_session *session, struct buffer *out, struct error *err)
 {
 	CLEANUP(profile_cleanup) struct profile *selected = NULL;
 
@@ -476,7 +476,7 @@ bool report_output_write(const struct report_session *session, struct error *err
 		done = render(session, &out, err);
 		break;
 	case REPORT_RAW:
-		done = write_raw(session, &out, err);
+		done = report_output_raw(session, &out, err);
 		break;
 	case REPORT_PPROF:
 		is_binary = true;

@@ -9,6 +9,10 @@
 /* All outputs but the shell. */
 MUST_CHECK bool report_output_write(const struct report_session *session, struct error *err);
 
+/* The profiles as one in jeprof's format with symbols, as REPORT_RAW writes it. */
+MUST_CHECK bool report_output_raw(
+	const struct report_session *session, struct buffer *out, struct error *err);
+
 /* To the file of the options, or to standard output. */
 MUST_CHECK bool report_output_emit(const struct report_options *options, const struct buffer *out,
 	bool is_binary, struct error *err);

@@ -80,13 +80,27 @@ static bool read_processes(struct process_set *set, struct error *err)
 	return true;
 }
 
-/* A child may have a lower pid than its parent, after the numbers began again. */
-static void choose_members(struct process_set *set, const struct tree_root *root)
+static bool has_entry(const struct target_tree *tree, pid_t pid)
+{
+	for (size_t i = 0; i < tree->count; i++) {
+		if (tree->entries[i].target.process.pid == pid)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A child may have a lower pid than its parent, after the numbers began again. Those that were
+ * found before stay members when their parent has ended.
+ */
+static void choose_members(
+	struct process_set *set, const struct tree_root *root, const struct target_tree *tree)
 {
 	bool has_changed = false;
 
 	for (size_t i = 0; i < set->count; i++)
-		set->is_member[i] = is_root(&set->processes[i], root);
+		set->is_member[i] =
+			is_root(&set->processes[i], root) || has_entry(tree, set->processes[i].pid);
 	do {
 		has_changed = false;
 		for (size_t i = 0; i < set->count; i++) {
@@ -114,14 +128,23 @@ static void add_process(struct target_tree *tree, const struct process *process)
 		target_of_sleeper(process, &entry->target);
 }
 
+static bool find_members(const char *text, const struct target_tree *tree, struct process_set *set,
+	struct error *err)
+{
+	struct tree_root root = { 0 };
+
+	if (!parse_root(text, &root, err) || !read_processes(set, err))
+		return false;
+	choose_members(set, &root, tree);
+	return true;
+}
+
 bool target_tree_resolve(const char *text, struct target_tree *tree, struct error *err)
 {
 	CLEANUP(process_set_deinit) struct process_set set = { 0 };
-	struct tree_root root = { 0 };
 
-	if (!parse_root(text, &root, err) || !read_processes(&set, err))
+	if (!find_members(text, tree, &set, err))
 		return false;
-	choose_members(&set, &root);
 	for (size_t i = 0; i < set.count; i++) {
 		if (set.is_member[i])
 			add_process(tree, &set.processes[i]);
@@ -137,6 +160,25 @@ bool target_tree_resolve(const char *text, struct target_tree *tree, struct erro
 		error_prefix(
 			err, "none of the %zu processes of %s can be reached", tree->count, text);
 	return false;
+}
+
+bool target_tree_update(
+	const char *text, struct target_tree *tree, size_t *young_count, struct error *err)
+{
+	CLEANUP(process_set_deinit) struct process_set set = { 0 };
+
+	if (!find_members(text, tree, &set, err))
+		return false;
+	*young_count = 0;
+	for (size_t i = 0; i < set.count; i++) {
+		if (!set.is_member[i] || has_entry(tree, set.processes[i].pid))
+			continue;
+		if (process_age_ms(set.processes[i].pid) < TARGET_YOUNG_MS)
+			++*young_count;
+		else
+			add_process(tree, &set.processes[i]);
+	}
+	return true;
 }
 
 void target_tree_deinit(struct target_tree *tree)

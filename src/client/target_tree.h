@@ -19,7 +19,7 @@ struct target_tree_entry {
 
 /* Starts as { 0 }. */
 struct target_tree {
-	struct target_tree_entry *entries; /* by pid */
+	struct target_tree_entry *entries; /* in the order in which they were found */
 	size_t count, capacity;
 	size_t reached_count;
 };
@@ -30,4 +30,11 @@ struct target_tree {
  * where none of them can be reached, the reason of the first.
  */
 MUST_CHECK bool target_tree_resolve(const char *text, struct target_tree *tree, struct error *err);
+
+/*
+ * Adds the processes that began since, behind those that are there, which stay. Of one that has
+ * just begun it is not known yet whether it gets an agent: these are counted alone.
+ */
+MUST_CHECK bool target_tree_update(
+	const char *text, struct target_tree *tree, size_t *young_count, struct error *err);
 void target_tree_deinit(struct target_tree *tree);

@@ -6,7 +6,6 @@ import json
 import os
 import pathlib
 import pty
-import pwd
 import re
 import shutil
 import signal
@@ -785,83 +784,6 @@ class OverTheGap(Case):
         self.assertIn("asleep", line)
         self.assertIn("possible; sampling is off", self.heapctl("status", server.pid)[0])
         self.assertTrue(is_alive(server.pid))
-
-
-class Trees(Case):
-    """TARGET:*, the processes of a server that forks."""
-    PREFORK = "@a = map { 'x' x 100000 } 1..50; for (1..2) { fork or last } $0 = 'prefork: worker'; sleep 1000"
-
-    def setUp(self):
-        super().setUp()
-        program = os.path.join(self.folder, own_name("prefork"))
-        shutil.copy(need("perl"), program)
-        sampled = {"LD_PRELOAD": AGENT, "HEAPCTL_ACTIVATE": "1", "HEAPCTL_SAMPLE": "4096", "HEAPCTL_CHILDREN": "thread"}
-        self.parent = self.start(program, "-e", self.PREFORK, env=sampled)
-        wait_until(lambda: len(children_of(self.parent.pid)) == 2, "two children")
-        self.pids = [self.parent.pid, *children_of(self.parent.pid)]
-        for pid in self.pids:
-            self.end_pid_later(pid)
-            wait_until(lambda pid=pid: b"prefork: worker" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes(), "its title")
-            self.wait_for_agent(pid)
-        self.tree = f"{self.parent.pid}:*"
-
-    def total(self, operand):
-        return json.loads(self.heapctl("report", "--json", operand)[0])["total"]
-
-    def test_a_report_adds_the_processes_and_their_variances(self):
-        alone = [self.total(str(pid)) for pid in self.pids]
-        whole = self.total(self.tree)
-        self.assertAlmostEqual(whole["value"], sum(total["value"] for total in alone), delta=1)
-        self.assertAlmostEqual(whole["standard_error"] ** 2, sum(total["standard_error"] ** 2 for total in alone), delta=1)
-        self.assertEqual(whole["samples"], sum(total["samples"] for total in alone))
-
-    def test_outputs_name_the_processes(self):
-        names = [f"prefork: worker[{pid}]" for pid in sorted(self.pids)]
-        said = "3 processes added up: " + ", ".join(names)
-        self.assertTrue(json.loads(self.heapctl("report", "--json", self.tree)[0])["source"].startswith(said))
-        path = os.path.join(self.folder, "sum.pb.gz")
-        self.heapctl("report", "--pprof", "-o", path, self.tree)
-        self.assertIn(said.encode(), gzip.decompress(pathlib.Path(path).read_bytes()))
-
-    def test_a_dump_writes_a_file_for_each(self):
-        _, said = self.heapctl("dump", self.tree, cwd=self.folder)
-        saved = [name for name in os.listdir(self.folder) if name.endswith(".heap")]
-        self.assertEqual(len(saved), 3, said)
-        _, said = self.heapctl("dump", self.tree, "-o", "x", code=2)
-        self.assertIn("report --raw", said)
-
-    def test_a_process_without_agent_is_named_and_left_out(self):
-        name = own_name("mixed")
-        self.start_named_redis(name)
-        bare = self.start(os.path.join(self.folder, name), "--bind", "127.0.0.1", "--port", free_port(), "--save", "", "--dir", self.folder)
-        wait_until(lambda: pathlib.Path(f"/proc/{bare.pid}/comm").read_text().startswith(name[:8]), "its name")
-        out, said = self.heapctl("report", "--json", f"{name}:*")
-        self.assertIn("1 process added up", json.loads(out)["source"])
-        self.assertRegex(said, rf"left out: \S*\[{bare.pid}\] has no agent")
-        _, said = self.heapctl("report", "--json", f"{bare.pid}:*", code=1)
-        self.assertIn("has no agent", said)
-
-    def test_a_process_that_does_not_answer_is_named_and_left_out(self):
-        stopped = self.pids[1]
-        os.kill(stopped, signal.SIGSTOP)
-        out, said = self.heapctl("report", "--json", self.tree)
-        self.assertIn("2 processes added up", json.loads(out)["source"])
-        self.assertRegex(said, rf"left out: .*\[{stopped}\] is stopped")
-
-    def test_verbs_of_one_process_refuse_it(self):
-        _, said = self.heapctl("status", self.tree, code=2)
-        self.assertIn("means several processes (heapctl report and heapctl dump take it", said)
-        self.heapctl("report", own_name("nothing") + ":*", code=1)
-
-    def test_ps_tells_them_apart(self):
-        entries = {entry.get("pid"): entry for entry in json.loads(self.heapctl("ps", "--json")[0])}
-        for pid in self.pids[1:]:
-            self.assertEqual(entries[pid]["parent"], self.parent.pid)
-            self.assertEqual(entries[pid]["command"], "prefork: worker")
-            self.assertEqual(entries[pid]["user"], pwd.getpwuid(os.geteuid()).pw_name)
-        out = self.heapctl("ps")[0]
-        self.assertEqual(out.split()[:4], ["PID", "NAME", "USER", "PARENT"])
-        self.assertIn("TITLE", out.splitlines()[0])
 
 
 def parent_of(pid):
