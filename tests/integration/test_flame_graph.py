@@ -313,6 +313,17 @@ class FlameGraph(unittest.TestCase):
         self.assertEqual(seen, [255] * 8)
         self.assertEqual(self.browser.complaints(), [])
 
+    def test_it_is_accessible_at_each_width_in_both_themes(self):
+        self.show(self.small)
+        self.addCleanup(self.browser.emulate, colorScheme="light")
+        self.addCleanup(self.browser.resize, 1200, 800)
+        for width in (390, 768, 1440):
+            self.browser.resize(width, 800)
+            for theme in ("light", "dark"):
+                self.browser.emulate(colorScheme=theme)
+                with self.subTest(width=width, theme=theme):
+                    self.assertEqual(self.browser.accessibility_faults(), [])
+
     def test_boxes_can_have_the_colour_of_what_stays(self):
         stacks = f"{4 * MIB} 0 0 1 main\tkeep\n{4 * MIB} 0 0 1 main\tscratch\n"
         self.show(self.write("age.html", draw(stacks, "flame", "allocated")), "colour=age")

@@ -15,57 +15,16 @@ import unittest
 import xml.etree.ElementTree
 
 import browser
-from gateway import FakeAgent, GatewayCase, fake_status
+from gateway import FakeAgent, fake_status
+from page_case import NAME, PageCase
 from processes import AGENT, HEAPCTL, SANITIZED, agent_thread, need, own_name, stop, wait_until
-
-# A gateway sees every process of the machine, and other tests start Redis servers, too.
-NAME = f"redis-{os.getpid()}"
 
 
 def setUpModule():
     browser.require()
 
 
-class Page(browser.Browser):
-    """Finds things by what people read."""
-
-    def wait_for(self, expression):
-        # An element has no content when it arrives here.
-        return super().wait_for(f"Boolean({expression})")
-
-    def text(self, selector="body"):
-        return self.evaluate(f"document.querySelector({selector!r})?.innerText ?? ''")
-
-    def wait_for_text(self, text, selector="body"):
-        # Pictures have no innerText.
-        self.wait_for(f"(e => e?.innerText ?? e?.textContent ?? '')(document.querySelector({selector!r})).includes({text!r})")
-
-    def click_on(self, text, selector="button, a, summary"):
-        self.click(selector, text)
-
-    def width_of(self, selector):
-        return self.evaluate(f"document.querySelector({selector!r}).getBoundingClientRect().width")
-
-    def goes_sideways(self):
-        """How far the page can be scrolled sideways, in pixels."""
-        return self.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-
-    def serious_complaints(self):
-        return [complaint for complaint in self.complaints() if "favicon" not in complaint]
-
-
-class Shown(GatewayCase):
-    def setUp(self):
-        super().setUp()
-        self.process, self.redis_port = self.start_named_redis(NAME, conf="prof:true,prof_active:false")
-
-    def open_page(self, fragment="/", **options):
-        page = Page(**options)
-        page.__enter__()
-        self.addCleanup(page.__exit__)
-        page.goto(f"{self.url}/#{fragment}")
-        return page
-
+class Shown(PageCase):
     def test_a_run_from_start_to_flame_graph(self):
         self.start_gateway(self.process.pid)
         page = self.open_page()
@@ -371,13 +330,6 @@ class Shown(GatewayCase):
         self.grow(process, port, count)
         return process, port
 
-    def grow(self, process, port, count):
-        known = -1
-        while known < count:
-            before, known = known, len(self.get(f"/targets/{process.pid}/api/v1/timeline").json["snapshots"])
-            if known != before:
-                self.load_redis(port, keys=400 * (known + 1), size=700)
-
     def keep_growing(self, port, count):
         """However long a page takes to draw, growth that ended long ago is no leak."""
         is_done = threading.Event()
@@ -491,13 +443,6 @@ class Shown(GatewayCase):
         times = dict(pair.split("=") for pair in address.split("?")[1].split("&"))
         return page.evaluate(f"""import('/assets/time.js').then(({{ dateTime, duration }}) =>
             `${{dateTime({times['begin']})}} to ${{dateTime({times['end']})}}: ${{duration({times['end']} - {times['begin']})}}`)""")
-
-    def start_watching(self, text):
-        rules = os.path.join(self.folder, "watch.conf")
-        with open(rules, "w") as file:
-            file.write(text)
-        os.chmod(rules, 0o600)
-        return self.start_gateway("--watch-file", rules, "--history", os.path.join(self.folder, "history"))
 
     def test_captures_of_watches_are_listed_and_can_be_opened(self):
         self.end(self.process)
@@ -687,46 +632,6 @@ class Shown(GatewayCase):
         page.wait_for("document.querySelector('.graph svg')")
         self.assertLessEqual(page.evaluate("document.querySelector('.graph svg').getScreenCTM().a"), 2.01)
         self.assertEqual(page.serious_complaints(), [])
-
-    def test_it_fits_a_telephone_and_the_keyboard_reaches_everything(self):
-        broken, _ = self.start_redis(conf="prof:false", env={"HEAPCTL_SAMPLER": "no"})
-        self.wait_for_agent(broken.pid)
-        process, port = self.start_named_redis(NAME)
-        self.start_watching(f"[{NAME}]\nwhen = every=1s\nwhen = rss>1MiB and psi>99%\nwhen = growth>900GiB and psi>99%\n")
-        self.grow(process, port, 3)
-        self.make_run(self.redis_port, prefix=f"/targets/{self.process.pid}")
-        snapshots = self.get(f"/targets/{process.pid}/api/v1/timeline").json["snapshots"]
-        chosen = f"?pid={process.pid}&base={snapshots[0]['id']}&at={snapshots[2]['id']}&begin={snapshots[0]['time_ms']}&end={snapshots[2]['time_ms']}"
-        page = self.open_page(f"/{self.process.pid}", width=390, height=800, isMobile=True)
-        own = f"/{self.process.pid}"
-        for address, shown in {
-                "/": "table", own: ".panel", f"/{broken.pid}": ".problem-box", f"{own}/runs": "tbody tr", f"{own}/profile": ".flame canvas",
-                f"{own}/profile?shape=graph": ".graph svg", f"{own}/profile?shape=text": ".table-box tr", f"{own}/memory": ".bar",
-                f"{own}/mallctl": ".tree li", f"{own}/watch": ".conditions", f"/{process.pid}/watch": "tbody td code",
-                f"/{NAME}/history": ".timeline path", f"/{NAME}/history{chosen}": ".site",
-                f"/{NAME}/history{chosen}&show=difference": ".flame canvas",
-                f"/{NAME}/history{chosen}&show=difference&shape=text": ".table-box",
-                f"/{NAME}/history?at={snapshots[1]['id']}": ".flame canvas"}.items():
-            page.goto(f"{self.url}/#{address}")
-            page.wait_for(f"document.querySelector({shown!r})")
-            self.assertEqual(page.goes_sideways(), 0, address)
-            # The system's colour scheme changes while the page is open.
-            for theme in ("light", "dark"):
-                page.emulate(colorScheme=theme)
-                page.wait_for(f"document.documentElement.dataset.theme === {theme!r}")
-                paper = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
-                self.assertEqual(max(paper) < 80, theme == "dark", paper)
-        self.end(process)
-        page.goto(f"{self.url}/#/")
-        page.wait_for_text("Watched, not running now")
-        self.assertEqual(page.goes_sideways(), 0)
-        page.goto(f"{self.url}/#/{self.process.pid}")
-        page.wait_for_text("Switch on", ".panels")
-        seen = set()
-        for _ in range(40):
-            page.press("Tab")
-            seen.add(page.evaluate("document.activeElement.innerText?.trim()"))
-        self.assertLessEqual({"Overview", "Runs", "Profile", "Fragmentation", "History", "Watches", "Settings", "Start", "Switch on", "Draw what is in use"}, seen)
 
 
 if __name__ == "__main__":

@@ -5,10 +5,12 @@
 //
 //     node browser.mjs FOLDER-OF-PACKAGES OPTIONS
 
+import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
 
-const { chromium } = createRequire(`${process.argv[2]}/`)('playwright-core');
+const packages = createRequire(`${process.argv[2]}/`);
+const { chromium } = packages('playwright-core');
 const { program, flags, deadline_ms: timeout } = JSON.parse(process.argv[3]);
 
 const browser = await chromium.launch({ executablePath: program, args: flags, timeout });
@@ -69,6 +71,16 @@ const actions = {
   },
   back: ({ page }) => page.goBack(),
   emulate: ({ page }, media) => page.emulateMedia(media),
+  resize: ({ page }, { width, height }) => page.setViewportSize({ width, height }),
+  /* What axe-core finds, as text. */
+  async axe({ page }, { rules: chosen }) {
+    if (!await page.evaluate('"axe" in globalThis'))
+      await page.evaluate(readFileSync(packages.resolve('axe-core/axe.min.js'), 'utf8'));
+    /* Of the rules that are off by default, this one is wanted: targets have 24 px. */
+    const options = chosen.length > 0 ? { runOnly: chosen } : { rules: { 'target-size': { enabled: true } } };
+    const { violations } = await page.evaluate(each => globalThis.axe.run(document, each), { resultTypes: ['violations'], ...options });
+    return violations.flatMap(({ id, help, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${help}: ${html}: ${failureSummary}`));
+  },
   screenshot: ({ page }, { path }) => page.screenshot({ path, fullPage: true }),
   complaints: ({ complaints }) => complaints,
   requests: ({ requests }) => requests,

@@ -32,8 +32,9 @@ def missing():
         return "chromium is not installed"
     if not shutil.which("node"):
         return "node is not installed"
-    if not (PACKAGES / "playwright-core").exists():
-        return f"no playwright-core in {PACKAGES} (scripts/setup test fetches it)"
+    for package in ("playwright-core", "axe-core"):
+        if not (PACKAGES / package).exists():
+            return f"no {package} in {PACKAGES} (scripts/setup test fetches it)"
     return None
 
 
@@ -171,6 +172,13 @@ class Browser:
     def emulate(self, **media):
         """colorScheme="dark", reducedMotion="reduce", media="print"."""
         self.do("emulate", **media)
+
+    def resize(self, width, height):
+        self.do("resize", width=width, height=height)
+
+    def accessibility_faults(self, *rules):
+        """What axe-core has to report of what is shown, as texts: by these rules of it, or all."""
+        return self.do("axe", rules=rules)
 
     def screenshot(self, path):
         """Of the whole page, for a person to look at."""

@@ -46,7 +46,7 @@ function classesPanel(classes, profiling) {
     el('p.quiet', `${bytes(freeBytes)} of ${bytes(held)} (${percent(freeBytes, held)}) is free space in slabs that are partly full. `,
       'A class whose bar has a long light end once had many more objects.',
       profiling.active ? ' While sampling is on, jemalloc gives each sampled object below 16 KiB a place of 16 KiB.' : ''),
-    el('div.scroll', el('table.figures', el('thead', el('tr', [['Size', 'number'], ['Objects', 'number less'], ['Used', 'number'], ['Free', 'number'], ['', '']].map(([text, className]) =>
+    el('div.scroll', el('table.figures', el('thead', el('tr', [['Size', 'number'], ['Objects', 'number less'], ['Used', 'number'], ['Free', 'number'], ['Used and free', '']].map(([text, className]) =>
       el('th', { scope: 'col', className }, text)))),
     el('tbody', worst.map(item => el('tr', el('td.number', bytes(item.size)), el('td.number.less', count(item.objects)),
       el('td.number', bytes(item.allocated)), el('td.number', item.large ? '' : bytes(item.held - item.allocated)),
@@ -59,7 +59,7 @@ function arenasPanel(arenas) {
   const largest = Math.max(1, ...sorted.map(arena => arena.active + arena.dirty + arena.muzzy));
   return el('div.panel', el('h2', 'Arenas'),
     el('p.quiet', 'Each thread allocates from one arena. Freed pages stay with their arena until they decay.'),
-    el('div.scroll', el('table.figures', el('thead', el('tr', [['Arena', 'number'], ['Threads', 'number less'], ['Used', 'number'], ['Free in pages', 'number'], ['Freed pages', 'number less'], ['', '']]
+    el('div.scroll', el('table.figures', el('thead', el('tr', [['Arena', 'number'], ['Threads', 'number less'], ['Used', 'number'], ['Free in pages', 'number'], ['Freed pages', 'number less'], ['Shares', '']]
       .map(([text, className]) => el('th', { scope: 'col', className }, text)))),
     el('tbody', sorted.map(arena => el('tr', el('td.number', arena.index), el('td.number.less', arena.threads),
       el('td.number', bytes(arena.allocated)), el('td.number', bytes(arena.active - arena.allocated)),

@@ -30,7 +30,7 @@ export async function showRuns(page, target, status, values) {
   }, 'Compare');
   const empty = el('p.quiet', 'No run yet. ', el('a', { href: target.link() }, 'Start one on the overview.'));
   const table = el('table.cards', el('thead', el('tr',
-    ['From', 'To', 'Begun', 'Length', 'End', 'Profile', ''].map(text => el(text === 'Profile' ? 'th.number' : 'th', { scope: 'col' }, text)))), body);
+    ['From', 'To', 'Begun', 'Length', 'End', 'Profile', 'Actions'].map(text => el(text === 'Profile' ? 'th.number' : 'th', { scope: 'col' }, text)))), body);
 
   const pick = (run, which) => el('input', {
     type: 'radio', name: which, value: run.id, checked: chosen[which] === String(run.id), disabled: run.state !== 'finished',

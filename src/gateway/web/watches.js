@@ -145,14 +145,14 @@ class WatchesView {
       return;
     }
     fill(this.list, el('div.panel', el('h2', captures.length === 1 ? 'One capture is kept' : `${count(captures.length)} captures are kept`),
-      el('table.cards', el('thead', el('tr', ['Taken', 'Because', 'Pid', 'RSS', ''].map((text, i) =>
+      el('table.cards', el('thead', el('tr', ['Taken', 'Because', 'Pid', 'RSS', 'Actions'].map((text, i) =>
         el(i === 2 || i === 3 ? 'th.number' : 'th', { scope: 'col' }, text)))),
       el('tbody', captures.slice(0, this.showsAll ? undefined : ROWS).map(capture => this.row(capture)))),
       captures.length > ROWS && !this.showsAll ? el('p.row', button(`Show ${count(captures.length - ROWS)} older ones`, () => {
         this.showsAll = true;
         this.drawList();
       })) : null,
-      captures.some(({ id }) => id) ? el('p', el('a', { href: `#/${encodeURIComponent(this.name)}/history?last=0` }, 'On the timeline')) : null));
+      captures.some(({ id }) => id) ? el('p.row', el('a', { href: `#/${encodeURIComponent(this.name)}/history?last=0` }, 'On the timeline')) : null));
     if (hasFocus)
       this.list.querySelector(`a[href="${CSS.escape(hasFocus)}"]`)?.focus();
   }

@@ -56,7 +56,7 @@ class FlameGraph {
       this.crumbs,
       el('div.fg-main',
         el('div.fg-picture', el('div.fg-rows', this.chart.element, this.minimap.element), this.legend),
-        el('aside.fg-side', this.details.element, this.table.element)),
+        el('section.fg-side', { 'aria-label': 'Details and functions' }, this.details.element, this.table.element)),
       this.announcer, this.notice, this.tooltip.element, this.help);
     this.container.replaceChildren(this.root);
   }
