@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "inject/raw_code.h"
+#include "inject/remote_needs.h"
 #include "inject/stopped_process.h"
 
 enum {
@@ -45,7 +46,7 @@ static bool find_functions(struct injection *injection, struct error *err)
 	return true;
 }
 
-/* The unused bytes at the end of a module's code. */
+/* The unused bytes at the end of a module's code, if that is never unloaded. */
 enum code_place { PLACE_NONE, PLACE_FREE, PLACE_USED };
 
 /*
@@ -55,7 +56,8 @@ enum code_place { PLACE_NONE, PLACE_FREE, PLACE_USED };
 static enum code_place look_at_place(const struct injection *injection,
 	const struct remote_module *module, char bytes[TRAMPOLINE_CODE_MAX], uint64_t *memory)
 {
-	if (module->spare_bytes < TRAMPOLINE_CODE_MAX ||
+	/* A thread that stands there must not lose its code. */
+	if (!module->stays || module->spare_bytes < TRAMPOLINE_CODE_MAX ||
 		!remote_copy(&injection->remote, module->spare, bytes, TRAMPOLINE_CODE_MAX))
 		return PLACE_NONE;
 	return trampoline_is_in(bytes, memory) || raw_code_is_in(bytes, memory) ? PLACE_USED
@@ -72,6 +74,7 @@ static bool find_place(struct injection *injection, struct error *err)
 	bool is_any_used = false;
 	uint64_t ignored;
 
+	remote_find_needs(&injection->remote);
 	for (size_t i = 0; i < injection->remote.count; i++) {
 		const struct remote_module *const module = &injection->remote.modules[i];
 		const enum code_place place = look_at_place(injection, module, bytes, &ignored);

@@ -80,6 +80,8 @@ static void read_dynamic(
 	Elf64_Dyn entries[DYNAMIC_MAX];
 	size_t size = segment->p_memsz < sizeof entries ? segment->p_memsz : sizeof entries;
 
+	module->dynamic = module->bias + segment->p_vaddr;
+	module->dynamic_bytes = segment->p_memsz;
 	size = remote_copy_some(
 		remote, module->bias + segment->p_vaddr, entries, size - size % sizeof *entries);
 	for (size_t i = 0; i < size / sizeof *entries && entries[i].d_tag != DT_NULL; i++) {
@@ -299,10 +301,10 @@ static void add_module(struct remote_process *remote, uint64_t start)
 	if (frames != NULL)
 		build_table(remote, &module, frames);
 	module.has_malloc = defines(remote, &module, "malloc");
+	module.is_program = start + header.e_phoff == remote->program_headers;
 	/* A static program may be relocatable (static-pie), and is known by its headers. */
 	module.role = role_of(remote, &module,
-		interpreter != NULL || header.e_type == ET_EXEC ||
-			start + header.e_phoff == remote->program_headers);
+		interpreter != NULL || header.e_type == ET_EXEC || module.is_program);
 	remote->has_interpreter = remote->has_interpreter || interpreter != NULL;
 	remote->has_musl = remote->has_musl || module_is_musl(remote, &module);
 	remote->has_libc = remote->has_libc || module.role == REMOTE_LIBC;

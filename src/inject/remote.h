@@ -33,7 +33,10 @@ struct remote_module {
 	uint64_t spare, spare_bytes; /* behind its code, on its last page: mapped and unused */
 	enum remote_role role;
 	bool has_malloc; /* it defines malloc */
+	bool is_program; /* the one that the kernel has started */
+	bool stays;	 /* it cannot be unloaded: remote_find_needs */
 	struct unwind_table table;
+	uint64_t dynamic, dynamic_bytes; /* its dynamic section; 0: none */
 	/* The dynamic symbol table; 0: none. */
 	uint64_t symbols, strings, strings_bytes;
 	uint64_t hash, old_hash; /* tables of DT_GNU_HASH, of DT_HASH; 0: none */

@@ -51,7 +51,7 @@ class Attached(MuslCase):
                     self.assert_unharmed(process)
 
     def test_storms(self):
-        for words in (("fork",), ("thread",), ("signal",), ("load", MUSL_AGENT)):
+        for words in (("fork",), ("thread",), ("signal",), ("load", MUSL_AGENT, "heapctl_version")):
             for method in ("got", "entry"):
                 with self.subTest(words[0], method=method):
                     process = self.start_storm(*words)

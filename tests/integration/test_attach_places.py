@@ -39,6 +39,13 @@ class Places(PlacesCase):
         self.assertIn("D (", pathlib.Path(f"/proc/{process.pid}/status").read_text())
         self.assert_attaches(process)
 
+    def test_beside_a_library_that_is_loaded_and_unloaded(self):
+        """Its addresses are the lowest of all libraries; no thread may execute code in its pages."""
+        process = self.start_ready(PROGRAMS / "storms", "load", "libz.so.1", "zlibVersion")
+        done = sum(self.attach_and_detach(process, "--interval", "4KiB") for _ in range(repeats(16)))
+        self.assertGreater(done, 0)
+        self.assert_unharmed(process)
+
     def test_a_handler_that_returns_late_into_the_borrowed_code(self):
         process = self.start_places("handling")
         # The leak checker cannot work in a process that is traced.

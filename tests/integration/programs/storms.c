@@ -3,15 +3,15 @@
  * A program that does one thing again and again while an agent is attached to it and detached, and
  * checks its blocks meanwhile.
  *
- * usage: storms fork|flush|thread|signal|exec|handler|forking|(load LIBRARY)
+ * usage: storms fork|flush|thread|signal|exec|handler|forking|(load LIBRARY SYMBOL)
  *
  * Prints "ready", then what went wrong, or "ok" and a count at the end of its input.
  *
  * fork: children that allocate and take the loader's lock; flush: children, while a stream's lock
  * keeps fork() waiting; thread: threads that allocate and end; signal: handlers on an alternate
- * stack that wait; load: a library that is opened and closed; exec: the program itself, several
- * times a second. "handler" waits for its input in a handler that has interrupted malloc(),
- * "forking" while the fork() of another thread waits for a lock.
+ * stack that wait; load: another thread opens and closes a library that has SYMBOL; exec: the
+ * program itself, several times a second. "handler" waits for its input in a handler that has
+ * interrupted malloc(), "forking" while the fork() of another thread waits for a lock.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -19,6 +19,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,12 +73,11 @@ static int pass_over(struct dl_phdr_info *info, size_t size, void *ignored)
 }
 
 /* A child that has to wait for the loader's lock waits for ever. */
-static void fork_once(const char *ignored)
+static void fork_once(void)
 {
 	int status = 0;
 	const pid_t child = fork();
 
-	(void)ignored;
 	if (child == 0) {
 		alarm(CHILD_SECONDS);
 		dl_iterate_phdr(pass_over, NULL);
@@ -88,12 +88,11 @@ static void fork_once(const char *ignored)
 		fault("a child has failed");
 }
 
-static void fork_at_once(const char *ignored)
+static void fork_at_once(void)
 {
 	int status = 0;
 	const pid_t child = fork();
 
-	(void)ignored;
 	if (child == 0)
 		_exit(0);
 	if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
@@ -152,7 +151,7 @@ static _Atomic long forks;
 static void *fork_in_thread(void *ignored)
 {
 	for (; !must_end; forks++)
-		fork_at_once(NULL);
+		fork_at_once();
 	has_ended = true;
 	return ignored;
 }
@@ -193,11 +192,10 @@ static void *run_thread(void *ignored)
 	return NULL;
 }
 
-static void start_threads(const char *ignored)
+static void start_threads(void)
 {
 	pthread_t threads[THREADS];
 
-	(void)ignored;
 	for (int i = 0; i < THREADS; i++) {
 		if (pthread_create(&threads[i], NULL, run_thread, NULL) != 0)
 			fault("no thread");
@@ -208,12 +206,43 @@ static void start_threads(const char *ignored)
 	}
 }
 
-static void load_once(const char *path)
-{
-	void *const library = dlopen(path, RTLD_NOW);
+static struct {
+	const char *path, *symbol;
+	pthread_t thread;
+	_Atomic bool is_ending;
+} loads;
 
-	if (library == NULL || dlsym(library, "heapctl_version") == NULL || dlclose(library) != 0)
-		fault("the library is not there");
+static void *load(void *ignored)
+{
+	while (!loads.is_ending) {
+		void *const library = dlopen(loads.path, RTLD_NOW);
+		if (library == NULL || dlsym(library, loads.symbol) == NULL ||
+			dlclose(library) != 0)
+			fault("the library is not there");
+		churn();
+	}
+	return ignored;
+}
+
+static void begin_loads(char **words)
+{
+	loads.path = words[0];
+	loads.symbol = words[1];
+	if (pthread_create(&loads.thread, NULL, load, NULL) != 0)
+		fault("no thread");
+}
+
+static void end_loads(void)
+{
+	loads.is_ending = true;
+	if (pthread_join(loads.thread, NULL) != 0)
+		fault("a thread is lost");
+}
+
+/* Waits meanwhile, so that this thread is the one that an attach borrows. */
+static void wait_beside_loads(void)
+{
+	(void)poll(NULL, 0, 1);
 	churn();
 }
 
@@ -242,11 +271,10 @@ static void begin_signals(void)
 		fault("no timer");
 }
 
-static void wait_for_signals(const char *ignored)
+static void wait_for_signals(void)
 {
 	const sig_atomic_t before = handled;
 
-	(void)ignored;
 	churn();
 	while (handled == before)
 		pause();
@@ -283,14 +311,13 @@ static void wait_in_handler(void)
 int main(int count, char **words)
 {
 	const char *const mode = count > 1 ? words[1] : "";
-	const char *const library = count > 2 ? words[2] : NULL;
 	struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
-	void (*const step)(const char *) = strcmp(mode, "fork") == 0	 ? fork_once
-					   : strcmp(mode, "flush") == 0	 ? fork_at_once
-					   : strcmp(mode, "thread") == 0 ? start_threads
-					   : strcmp(mode, "signal") == 0 ? wait_for_signals
-					   : library != NULL		 ? load_once
-									 : NULL;
+	void (*const step)(void) = strcmp(mode, "fork") == 0	 ? fork_once
+				   : strcmp(mode, "flush") == 0	 ? fork_at_once
+				   : strcmp(mode, "thread") == 0 ? start_threads
+				   : strcmp(mode, "signal") == 0 ? wait_for_signals
+				   : count > 3			 ? wait_beside_loads
+								 : NULL;
 	long rounds = 0;
 
 	if (step == NULL && strcmp(mode, "exec") != 0 && strcmp(mode, "handler") != 0 &&
@@ -300,6 +327,8 @@ int main(int count, char **words)
 		begin_signals();
 	if (step == fork_at_once)
 		begin_streams();
+	if (step == wait_beside_loads)
+		begin_loads(words + 2);
 	if (strcmp(mode, "forking") == 0)
 		wait_while_forking(&input);
 	if (getenv("STORMS_IS_READY") == NULL) {
@@ -312,9 +341,11 @@ int main(int count, char **words)
 		execute(mode);
 	while ((step != NULL && poll(&input, 1, 0) == 0) ||
 		(step == wait_for_signals && input.revents == 0)) {
-		step(library);
+		step();
 		rounds++;
 	}
+	if (step == wait_beside_loads)
+		end_loads();
 	printf("ok %ld\n", rounds);
 	return 0;
 }
