@@ -125,6 +125,12 @@ static bool refuse_other_method(struct error *err)
 	return error_hint(err, "heapctl attach --method entry");
 }
 
+/* The thread of an attach that was killed may start it at the same time. */
+static bool ensure_started(const struct agent_options *options, struct error *err)
+{
+	return agent_is_started() || agent_start(options, err) || agent_is_started();
+}
+
 static bool start_agent(struct agent_options *options, struct error *err)
 {
 	uint64_t first = 0, limit = 0;
@@ -133,7 +139,7 @@ static bool start_agent(struct agent_options *options, struct error *err)
 	if (!options->settings.with_entries && entry_area_get() != NULL)
 		return refuse_other_method(err);
 	const bool done = (!options->settings.with_entries || entry_area_map(first, limit, err)) &&
-			  (agent_is_started() || agent_start(options, err));
+			  ensure_started(options, err);
 	if (!done || !sampler_operations_use_entries())
 		unmap_unused_area();
 	return done;
