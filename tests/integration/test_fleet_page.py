@@ -16,9 +16,9 @@ import browser
 from clickhouse import start_for_module
 from gateway import GatewayCase
 from json_schema import Schemas
+from page_case import ViewCase
 from processes import wait_until
 from sampled_profiles import profile_text
-from test_gateway_page import Page
 
 
 def setUpModule():
@@ -239,13 +239,9 @@ class Load(FleetCase):
         self.assertIn("--password-file", answer["message"])
 
 
-class Shown(FleetCase):
+class Shown(FleetCase, ViewCase):
     def open_page(self, fragment="//fleet", **options):
-        page = Page(**options)
-        page.__enter__()
-        self.addCleanup(page.__exit__)
-        page.goto(f"{self.url}/#{fragment}")
-        return page
+        return super().open_page(fragment, **options)
 
     def test_from_hosts_to_the_flame_graph_of_a_version(self):
         self.serve()
@@ -300,10 +296,14 @@ class Shown(FleetCase):
         self.serve()
         page = self.open_page(width=390, height=700)
         page.wait_for_text("Services and versions")
-        self.assertEqual(page.goes_sideways(), 0)
+        self.check_view(page, "hosts")
         page.click_on("Growth")
         page.wait_for_text("grows", ".panel h2")
-        self.assertEqual(page.goes_sideways(), 0)
+        self.check_view(page, "growth")
+        page.click_on("Versions")
+        page.choose("select", "api")
+        page.wait_for_text("differs", ".panel h2")
+        self.check_view(page, "versions")
 
     def test_a_database_that_is_down_is_told_in_plain_words(self):
         with socket.create_server(("127.0.0.1", 0)) as closed:

@@ -6,30 +6,11 @@ import unittest
 import browser
 from page_case import NAME, PageCase
 
-# In pixels.
-WIDTHS = (390, 768, 1440)
-
-
 def setUpModule():
     browser.require()
 
 
 class Views(PageCase):
-    def check(self, page, address):
-        for width in WIDTHS:
-            page.resize(width, 800)
-            with self.subTest(address=address, width=width):
-                self.assertEqual(page.goes_sideways(), 0)
-            # The system's colour scheme changes while the page is open.
-            for theme in ("light", "dark"):
-                page.emulate(colorScheme=theme)
-                page.wait_for(f"document.documentElement.dataset.theme === {theme!r}")
-                paper = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
-                with self.subTest(address=address, width=width, theme=theme):
-                    self.assertEqual(max(paper) < 80, theme == "dark", paper)
-                    # Only colours depend on the theme.
-                    self.assertEqual(page.accessibility_faults(*([] if theme == "light" else ["color-contrast"])), [])
-
     def test_it_fits_a_telephone_and_the_keyboard_reaches_everything(self):
         broken, _ = self.start_redis(conf="prof:false", env={"HEAPCTL_SAMPLER": "no"})
         self.wait_for_agent(broken.pid)
@@ -52,7 +33,7 @@ class Views(PageCase):
                 f"/{NAME}/history?at={snapshots[1]['id']}": ".flame canvas"}.items():
             page.goto(f"{self.url}/#{address}")
             page.wait_for(f"document.querySelector({shown!r})")
-            self.check(page, address)
+            self.check_view(page, address)
         self.end(process)
         page.goto(f"{self.url}/#/")
         page.wait_for_text("Watched, not running now")

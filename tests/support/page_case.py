@@ -5,6 +5,9 @@ import os
 import browser
 from gateway import GatewayCase
 
+# The widths of a telephone, a tablet and a desk, in pixels.
+WIDTHS = (390, 768, 1440)
+
 # A gateway sees every process of the machine, and other tests start Redis servers, too.
 NAME = f"redis-{os.getpid()}"
 
@@ -37,17 +40,35 @@ class Page(browser.Browser):
         return [complaint for complaint in self.complaints() if "favicon" not in complaint]
 
 
-class PageCase(GatewayCase):
-    def setUp(self):
-        super().setUp()
-        self.process, self.redis_port = self.start_named_redis(NAME, conf="prof:true,prof_active:false")
-
+class ViewCase(GatewayCase):
     def open_page(self, fragment="/", **options):
         page = Page(**options)
         page.__enter__()
         self.addCleanup(page.__exit__)
         page.goto(f"{self.url}/#{fragment}")
         return page
+
+    def check_view(self, page, address):
+        """What is shown now, at each width in both themes; the address is for messages."""
+        for width in WIDTHS:
+            page.resize(width, 800)
+            with self.subTest(address=address, width=width):
+                self.assertEqual(page.goes_sideways(), 0)
+            # The system's colour scheme changes while the page is open.
+            for theme in ("light", "dark"):
+                page.emulate(colorScheme=theme)
+                page.wait_for(f"document.documentElement.dataset.theme === {theme!r}")
+                paper = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+                with self.subTest(address=address, width=width, theme=theme):
+                    self.assertEqual(max(paper) < 80, theme == "dark", paper)
+                    # Only colours depend on the theme.
+                    self.assertEqual(page.accessibility_faults(*([] if theme == "light" else ["color-contrast"])), [])
+
+
+class PageCase(ViewCase):
+    def setUp(self):
+        super().setUp()
+        self.process, self.redis_port = self.start_named_redis(NAME, conf="prof:true,prof_active:false")
 
     def grow(self, process, port, count):
         known = -1
