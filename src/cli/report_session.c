@@ -14,6 +14,7 @@
 #include "base/xalloc.h"
 #include "cli/verb.h"
 #include "cli/input_guard.h"
+#include "cli/sampling_mixture.h"
 #include "cli/symbol_warnings.h"
 #include "cli/control.h"
 #include "client/target_tree.h"
@@ -166,6 +167,13 @@ static bool load_tree(
 	return true;
 }
 
+static void append_tree_count(const struct report_session *session, struct buffer *text)
+{
+	if (session->tree_count != 0)
+		buffer_printf(text, "%zu process%s added up: ", session->tree_count,
+			session->tree_count == 1 ? "" : "es");
+}
+
 char *report_session_tree_text(const struct report_session *session)
 {
 	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
@@ -173,8 +181,7 @@ char *report_session_tree_text(const struct report_session *session)
 
 	if (session->tree_count == 0)
 		return NULL;
-	buffer_printf(&text, "%zu process%s added up: ", session->tree_count,
-		session->tree_count == 1 ? "" : "es");
+	append_tree_count(session, &text);
 	for (size_t i = 0; i < session->profile_count - session->base_count; i++) {
 		if (session->pids[i] == 0)
 			continue;
@@ -458,6 +465,9 @@ bool report_session_open(
 		report_session_add_symbols(session, err)) {
 		report_session_check_counter(session);
 		check_in_use(session);
+		if (!options->is_jeprof)
+			sampling_mixture_warn(
+				session->profiles, session->profile_count - session->base_count);
 		return true;
 	}
 	report_session_close(session);
@@ -490,25 +500,18 @@ struct report_variation report_variation_none(const struct report_session *sessi
 static char *make_subtitle(const struct report_session *session)
 {
 	const size_t now_count = session->profile_count - session->base_count;
-	const struct profile *const first = session->profiles[0];
 	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
-	char interval[BYTE_SIZE_TEXT_BYTES];
 
 	if (session->options->fragmentation)
 		buffer_append_string(&text, "free places in slabs, by whose objects keep them; ");
 	if (session->options->churn)
 		buffer_append_string(&text, "temporary allocations, freed within 1 MiB or 10 ms; ");
-	if (session->tree_count != 0)
-		buffer_printf(&text, "%zu process%s added up: ", session->tree_count,
-			session->tree_count == 1 ? "" : "es");
+	append_tree_count(session, &text);
 	for (size_t i = 0; i < session->profile_count; i++) {
 		buffer_append_string(&text, i == 0 ? "" : i == now_count ? " - " : ", ");
 		buffer_append_string(&text, session->profiles[i]->name);
 	}
-	if (first->interval_bytes > 1) {
-		byte_size_format(first->interval_bytes, interval);
-		buffer_printf(&text, "; a sample every %s", interval);
-	}
+	sampling_intervals_append(session->profiles, now_count, &text);
 	return buffer_take(&text);
 }
 

@@ -100,6 +100,20 @@ class Reports(TreeCase):
         self.assertIn("2 processes added up", json.loads(out)["source"])
         self.assertRegex(said, rf"left out: .*\[{stopped}\] is stopped")
 
+    def test_different_intervals_and_samplers_are_said(self):
+        name = own_name("mixed")
+        jemalloc, _ = self.start_named_redis(name, conf="prof:true,prof_active:true,lg_prof_sample:16")
+        self.wait_for_agent(jemalloc.pid)
+        program = os.path.join(self.folder, "perl", name)
+        os.mkdir(os.path.dirname(program))
+        shutil.copy(need("perl"), program)
+        other = self.start(program, "-e", "@a = map { 'x' x (100000 + $_) } 1..50; sleep 1000", env=dict(SAMPLED, HEAPCTL_ACTIVATE="1"))
+        self.wait_for_agent(other.pid)
+        out, said = self.heapctl("report", "--json", f"{name}:*")
+        self.assertRegex(said, r"was sampled by (jemalloc|heapctl), .* by (jemalloc|heapctl): each counts the calls that it sees")
+        self.assertIn("one sample per 4 KiB to one per 64 KiB: each is scaled up by its own interval", said)
+        self.assertIn("a sample every 4 KiB to 64 KiB", json.loads(out)["source"])
+
     def test_verbs_of_one_process_refuse_it(self):
         _, said = self.heapctl("status", self.tree, code=2)
         self.assertIn("means several processes (report, dump and record take it", said)
