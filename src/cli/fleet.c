@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heapctl fleet: what all hosts have in use, from the database that heapctl send fills. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/units.h"
@@ -11,6 +9,7 @@
 #include "cli/fleet_session.h"
 #include "cli/option.h"
 #include "cli/report_options.h"
+#include "cli/time_option.h"
 #include "cli/verb.h"
 #include "fleet/clickhouse_text.h"
 
@@ -118,46 +117,6 @@ static bool take_keep(const char *text, int64_t *keep_days, struct error *err)
 	       error_set(err, ERROR_USAGE, "it is at least a day, and at most a century");
 }
 
-/* As of date(1): "@1795428000". */
-static bool take_seconds(const char *text, int64_t *time_ms)
-{
-	char *end = NULL;
-
-	if (text[0] != '@' || text[1] < '0' || text[1] > '9' || strlen(text) > 12)
-		return false;
-	*time_ms = strtoll(text + 1, &end, 10) * 1000;
-	return *end == '\0' && *time_ms > 0;
-}
-
-/*
- * "2hrs" before now, "@1795428000", or a local time: "2026-11-23", "2026-11-23T10:00",
- * "2026-11-23T10:00:30".
- */
-static bool take_time(int64_t now_ms, const char *text, int64_t *time_ms, struct error *err)
-{
-	static const char *const formats[] = { "%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S" };
-	int64_t ago_ms = 0;
-
-	if (take_seconds(text, time_ms))
-		return true;
-	for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
-		struct tm parts = { .tm_isdst = -1 };
-		const char *const end = strptime(text, formats[i], &parts);
-		const time_t seconds = end != NULL && *end == '\0' ? mktime(&parts) : -1;
-		if (seconds > 0) {
-			*time_ms = (int64_t)seconds * 1000;
-			return true;
-		}
-	}
-	if (!duration_parse(text, &ago_ms, err)) {
-		error_set(err, ERROR_USAGE, "\"%.40s\" is no time", text);
-		return error_hint(
-			err, "write 2hrs, 2026-11-23, 2026-11-23T10:00 or @SECONDS since 1970");
-	}
-	*time_ms = now_ms - ago_ms;
-	return *time_ms > 0 || error_set(err, ERROR_USAGE, "%.40s ago was before 1970", text);
-}
-
 static bool take_sort(const char *text, struct render_options *render, struct error *err)
 {
 	for (size_t i = 0; render_sort_names[i] != NULL; i++) {
@@ -199,9 +158,9 @@ static bool take(struct fleet_options *fleet, int64_t now_ms, int id,
 	case OPTION_LABEL:
 		return identity_set_label(&fleet->of, parser->value, err);
 	case OPTION_SINCE:
-		return take_time(now_ms, parser->value, &fleet->since_ms, err);
+		return time_option_parse(now_ms, parser->value, &fleet->since_ms, err);
 	case OPTION_UNTIL:
-		return take_time(now_ms, parser->value, &fleet->until_ms, err);
+		return time_option_parse(now_ms, parser->value, &fleet->until_ms, err);
 	case OPTION_AGO:
 		return duration_parse(parser->value, &fleet->ago_ms, err) &&
 		       (fleet->ago_ms > 0 || error_set(err, ERROR_USAGE, "it is above 0"));

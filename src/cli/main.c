@@ -39,6 +39,7 @@ static const struct verb *const verbs[] = {
 	&verb_diff,
 	&verb_view,
 	&verb_trend,
+	&verb_note,
 	&verb_send,
 	&verb_fleet,
 	&verb_serve,

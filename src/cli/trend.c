@@ -192,6 +192,22 @@ static void write_site_json(
 	json_object_end(json);
 }
 
+static void write_notes_json(
+	struct json_writer *json, const struct trend *trend, const struct trend_notes *notes)
+{
+	json_member_array(json, "notes");
+	for (size_t i = 0; i < notes->count; i++) {
+		const struct trend_note *const note = &notes->items[i];
+		json_object_begin(json);
+		json_member_real(
+			json, "hours", (double)(note->time_ms - trend->first_ms) / 3600000.0);
+		json_member_integer(json, "time_ms", note->time_ms);
+		json_member_string(json, "text", note->text);
+		json_object_end(json);
+	}
+	json_array_end(json);
+}
+
 static void write_json(
 	const struct trend *trend, const struct trend_chart_options *chart, struct buffer *out)
 {
@@ -225,6 +241,7 @@ static void write_json(
 	json_member_unsigned(&json, "site_count", trend->site_count);
 	json_member_unsigned(&json, "left_out", trend->left_out);
 	json_member_unsigned(&json, "damaged", chart->damaged_count);
+	write_notes_json(&json, trend, chart->notes);
 	json_object_end(&json);
 	buffer_append_char(out, '\n');
 }
@@ -261,6 +278,12 @@ static void write_head(
 			quantity_format(style_of(trend), trend->total.series[last].value, false)
 				.text);
 	buffer_printf(out, "%s\n", trend_describe_growth(trend, &trend->total).text);
+	for (size_t i = 0; i < chart->notes->count; i++) {
+		const struct trend_note *const note = &chart->notes->items[i];
+		char when[CONTROL_TIME_BYTES];
+		CLEANUP(free_cleanup) char *text = terminal_copy(note->text);
+		buffer_printf(out, "note: %s %s\n", control_format_time(note->time_ms, when), text);
+	}
 }
 
 static void write_sites(const struct trend *trend, size_t first, size_t end, struct buffer *out)
@@ -386,14 +409,16 @@ static bool make(const struct trend_options *request, struct error *err)
 	CLEANUP(report_session_close)
 	struct report_session session = { .options = &request->report };
 	CLEANUP(trend_cleanup) struct trend *trend = NULL;
+	CLEANUP(trend_notes_deinit) struct trend_notes notes = { 0 };
 	CLEANUP(buffer_deinit) struct buffer out = BUFFER_OR_EXIT;
 
 	series_init(&series, request->report.counter);
-	if (!trend_series_load(&session, &series, err) ||
+	if (!trend_series_load(&session, &series, &notes, err) ||
 		!report_session_add_symbols(&session, err) || !build(&series, request, &trend, err))
 		return false;
 	warn_of_other_programs(&session);
 	report_session_check_counter(&session);
+	trend_notes_settle(&notes, trend);
 	char period[PERIOD_BYTES];
 	format_period(trend, period);
 	const struct trend_chart_options shown = {
@@ -401,6 +426,7 @@ static bool make(const struct trend_options *request, struct error *err)
 		.site_limit = site_limit(request),
 		.period = period,
 		.damaged_count = session.damaged_count,
+		.notes = &notes,
 	};
 	write_trend(trend, request->output, &shown, &out);
 	return report_output_emit(&request->report, &out, false, err);

@@ -99,6 +99,7 @@ struct trend_file {
 struct trend_load {
 	struct report_session *session;
 	struct series *series;
+	struct trend_notes *notes;
 	struct trend_time *times; /* of profiles without their own */
 	size_t time_count, time_capacity;
 	struct trend_file *files; /* of one profile each, that were read */
@@ -152,6 +153,15 @@ static void add_profile(void *context, const struct source *source, struct profi
 		session->pid = source->pid;
 	series_add(load->series, profile);
 	load->series->profiles[load->series->profile_count - 1].pid = pid;
+}
+
+static void add_note(void *context, int64_t time_ms, const char *text)
+{
+	const struct trend_load *const load = context;
+	struct trend_notes *const notes = load->notes;
+
+	*XAPPEND(notes->items, notes->count, notes->capacity) =
+		(struct trend_note){ .time_ms = time_ms, .text = xstrdup(text) };
 }
 
 static int by_time(const void *a, const void *b)
@@ -302,15 +312,18 @@ static void warn_of_unknown_interval(const struct series *series)
 	}
 }
 
-static bool read_all(struct report_session *session, struct series *series, char *const *operands,
-	size_t count, struct source_series *reader, struct error *err)
+static bool read_all(struct report_session *session, struct series *series,
+	struct trend_notes *notes, char *const *operands, size_t count,
+	struct source_series *reader, struct error *err)
 {
-	CLEANUP(load_deinit) struct trend_load load = { .session = session, .series = series };
+	CLEANUP(load_deinit)
+	struct trend_load load = { .session = session, .series = series, .notes = notes };
 
 	*reader = (struct source_series){
 		.options = report_session_source_options(session),
 		.is_only = count == 1,
 		.add = add_profile,
+		.add_note = add_note,
 		.context = &load,
 	};
 	/* Nothing in a trend is about single threads. */
@@ -338,7 +351,8 @@ static bool refuse_few(const struct series *series, size_t damaged_count, struct
 	return error_hint(err, "heapctl report shows a single one");
 }
 
-bool trend_series_load(struct report_session *session, struct series *series, struct error *err)
+bool trend_series_load(struct report_session *session, struct series *series,
+	struct trend_notes *notes, struct error *err)
 {
 	const struct report_options *const options = session->options;
 	char *const *operands = options->operands;
@@ -350,7 +364,7 @@ bool trend_series_load(struct report_session *session, struct series *series, st
 		operands++;
 		count--;
 	}
-	if (!read_all(session, series, operands, count, &reader, err))
+	if (!read_all(session, series, notes, operands, count, &reader, err))
 		return false;
 	if (series->profile_count < 2)
 		return refuse_few(series, reader.damaged_count, err);

@@ -149,6 +149,7 @@ extern const struct verb verb_fleet;
 extern const struct verb verb_longlived;
 extern const struct verb verb_mallctl;
 extern const struct verb verb_man;
+extern const struct verb verb_note;
 extern const struct verb verb_ps;
 extern const struct verb verb_record;
 extern const struct verb verb_render_worker;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What heapctl has in place of the parts that only heapctl-net and heapctl-fleet have. */
+#include "cli/note_store.h"
 #include "cli/program_files.h"
 #include "cli/watch_session.h"
 #include "client/stream_tls.h"
@@ -14,6 +15,13 @@ bool serve_run(const struct serve_options *options, struct error *err)
 bool watch_session_run(const struct watch_options *options, struct error *err)
 {
 	(void)options;
+	return net_program_exec(err);
+}
+
+bool note_store_run(const struct note_request *request, json_t **answer, struct error *err)
+{
+	(void)request;
+	(void)answer;
 	return net_program_exec(err);
 }
 

@@ -128,6 +128,21 @@ bool gateway_find_name(struct gateway *gateway, const struct request *request,
 	return true;
 }
 
+bool gateway_check_history(const struct gateway *gateway, struct error *err)
+{
+	if (gateway->store != NULL)
+		return true;
+	error_set(err, ERROR_NOT_FOUND, "this gateway has no history");
+	return error_hint(err, "start heapctl serve with --history FOLDER");
+}
+
+bool gateway_find_history(struct gateway *gateway, const struct request *request,
+	char name[GATEWAY_NAME_BYTES], struct error *err)
+{
+	return gateway_check_history(gateway, err) &&
+	       gateway_find_name(gateway, request, name, err);
+}
+
 bool thread_start(pthread_t *thread, size_t stack_bytes, void *(*work)(void *context),
 	void *context, const char *purpose, struct error *err)
 {

@@ -129,6 +129,13 @@ enum { GATEWAY_NAME_BYTES = 128 };
 MUST_CHECK bool gateway_find_name(struct gateway *gateway, const struct request *request,
 	char name[GATEWAY_NAME_BYTES], struct error *err);
 
+/* Whether it keeps a history. ERROR_NOT_FOUND. */
+MUST_CHECK bool gateway_check_history(const struct gateway *gateway, struct error *err);
+
+/* Both. */
+MUST_CHECK bool gateway_find_history(struct gateway *gateway, const struct request *request,
+	char name[GATEWAY_NAME_BYTES], struct error *err);
+
 /*
  * A thread of the gateway, which the code that starts it joins. `purpose` completes "starting ..."
  * in the error.

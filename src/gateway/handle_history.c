@@ -9,23 +9,10 @@
 #include "gateway/gateway.h"
 #include "gateway/handlers.h"
 #include "gateway/profile_render.h"
+#include "store/notes.h"
 #include "store/store.h"
 
 #define JSON_TYPE "application/json"
-
-static bool has_store(const struct gateway *gateway, struct error *err)
-{
-	if (gateway->store != NULL)
-		return true;
-	error_set(err, ERROR_NOT_FOUND, "this gateway has no history");
-	return error_hint(err, "start heapctl serve with --history FOLDER");
-}
-
-static bool find_name(
-	struct gateway *gateway, const struct request *request, char name[128], struct error *err)
-{
-	return has_store(gateway, err) && gateway_find_name(gateway, request, name, err);
-}
 
 static struct store_query make_query(const struct request *request, const char *name)
 {
@@ -60,7 +47,7 @@ bool api_archive(struct gateway *gateway, const struct request *request, struct 
 
 	(void)request;
 	start_object(&json, &body, "targets");
-	if (!has_store(gateway, err) || !store_list_targets(gateway->store, &json, err))
+	if (!gateway_check_history(gateway, err) || !store_list_targets(gateway->store, &json, err))
 		return false;
 	json_object_end(&json);
 	reply_buffer(reply, 200, JSON_TYPE, &body);
@@ -84,7 +71,7 @@ bool api_timeline(struct gateway *gateway, const struct request *request, struct
 	char name[128];
 	size_t total = 0;
 
-	if (!find_name(gateway, request, name, err))
+	if (!gateway_find_history(gateway, request, name, err))
 		return false;
 	const struct store_query query = make_query(request, name);
 	start_object(&json, &body, "snapshots");
@@ -97,6 +84,9 @@ bool api_timeline(struct gateway *gateway, const struct request *request, struct
 	json_member_unsigned(&json, "total", total);
 	json_key(&json, "processes");
 	if (!store_list_processes(gateway->store, &query, &json, err))
+		return false;
+	json_key(&json, "notes");
+	if (!store_list_notes(gateway->store, &query, &json, NULL, err))
 		return false;
 	json_object_end(&json);
 	reply_buffer(reply, 200, JSON_TYPE, &body);
@@ -132,7 +122,7 @@ bool api_snapshot(struct gateway *gateway, const struct request *request, struct
 	struct snapshot now, before = { 0 };
 	char name[128];
 
-	if (!find_name(gateway, request, name, err) ||
+	if (!gateway_find_history(gateway, request, name, err) ||
 		!get_snapshot(gateway, request, name, "id",
 			request_number(request, "at_ms", INT64_MAX), &now, &kept.profile, err) ||
 		(has_base && !get_snapshot(gateway, request, name, "base", base_ms, &before,
@@ -299,12 +289,12 @@ static char *make_key(const struct trend_render *render, const struct store_seri
 	const char *const focus = text_or_empty(render->focus);
 	const char *const ignore = text_or_empty(render->ignore);
 
-	return xasprintf("trend/%" PRId64 "-%" PRId64 "x%zu/%" PRId64 "/%" PRId64 "/%s/%s/%s/"
-			 "%zu:%s/%zu:%s/%zu:%s/%s",
-		series->first_id, series->last_id, series->count, render->max, render->top,
-		render->format->name, text_or_empty(render->unit), text_or_empty(render->counter),
-		strlen(render->query.target), render->query.target, strlen(focus), focus,
-		strlen(ignore), ignore, text_or_empty(render->exclude));
+	return xasprintf("trend/%" PRId64 "-%" PRId64 "x%zu/%" PRIx64 "/%" PRId64 "/%" PRId64
+			 "/%s/%s/%s/%zu:%s/%zu:%s/%zu:%s/%s",
+		series->first_id, series->last_id, series->count, series->notes, render->max,
+		render->top, render->format->name, text_or_empty(render->unit),
+		text_or_empty(render->counter), strlen(render->query.target), render->query.target,
+		strlen(focus), focus, strlen(ignore), ignore, text_or_empty(render->exclude));
 }
 
 /* `series` is what the query found. */
@@ -332,7 +322,7 @@ bool api_trend(struct gateway *gateway, const struct request *request, struct re
 	struct store_series series;
 	char name[128];
 
-	if (!find_name(gateway, request, name, err))
+	if (!gateway_find_history(gateway, request, name, err))
 		return false;
 	const struct trend_render render = {
 		.format = trend_format_find(format == NULL ? "json" : format),

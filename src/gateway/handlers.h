@@ -42,6 +42,9 @@ const char *stats_media_type(const char *format);
 /* What serve --history has kept. */
 handler api_archive, api_timeline, api_snapshot, api_trend;
 
+/* What users wrote about it. */
+handler api_notes, api_add_note, api_remove_note;
+
 enum { TREND_PROFILES_MAX = 1000, TREND_TOP = 30 };
 /* End with NULL. */
 extern const char *const trend_format_names[];

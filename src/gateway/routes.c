@@ -241,6 +241,31 @@ static const struct parameter trend_parameters[] = {
 	{ 0 },
 };
 
+static const struct parameter notes_parameters[] = {
+	{ "from_ms", PARAMETER_NUMBER, .min = 0, .max = INT64_MAX,
+		.help = "only notes from then, in milliseconds since 1970" },
+	{ "to_ms", PARAMETER_NUMBER, .min = 0, .max = INT64_MAX, .help = "and up to then" },
+	{ 0 },
+};
+
+static const struct parameter add_note_parameters[] = {
+	{ "text", PARAMETER_TEXT, .is_required = true, .help = "one line of at most 200 bytes" },
+	{ "time_ms", PARAMETER_NUMBER, .min = 1, .max = INT64_MAX,
+		.help = "when that was, in milliseconds since 1970; now when left out" },
+	{ 0 },
+};
+
+static const struct parameter path_note_id[] = {
+	{ "id", PARAMETER_NUMBER, .is_in_path = true, .min = 1, .max = INT64_MAX,
+		.help = "id of the note" },
+	{ 0 },
+};
+
+static const struct route_status add_note_statuses[] = {
+	{ 201, "the note" },
+	{ 0 },
+};
+
 static const struct parameter file_parameters[] = {
 	{ "base_size", PARAMETER_NUMBER, .min = 0, .max = UPLOAD_BYTES,
 		.help = "so many bytes of the body are a profile that is subtracted from the one "
@@ -394,6 +419,9 @@ static const struct route_status root_statuses[] = {
 	.methods = METHOD_POST, .scope = ROUTE_TARGET, .tag = "agent", .media_type = JSON, \
 	.changes = true, .handle = agent_change
 #define API .methods = METHOD_GET, .tag = "page", .media_type = JSON
+#define API_CHANGE                                                                        \
+	.methods = METHOD_POST, .scope = ROUTE_TARGET, .tag = "page", .media_type = JSON, \
+	.changes = true
 
 const struct route routes[] = {
 	{ .methods = METHOD_GET,
@@ -460,6 +488,15 @@ const struct route routes[] = {
 		.summary = "what grew over the kept snapshots of a time, how fast and how surely",
 		.parameters = trend_parameters, .schema = "Trend",
 		.format_media_type = trend_media_type, .handle = api_trend },
+	{ API, .scope = ROUTE_TARGET, .pattern = "/api/v1/notes",
+		.summary = "the notes in the history of a target, such as deploys",
+		.parameters = notes_parameters, .schema = "Notes", .handle = api_notes },
+	{ API_CHANGE, .pattern = "/api/v1/notes",
+		.summary = "write a note into the history of a target", .schema = "Note",
+		.parameters = add_note_parameters, .statuses = add_note_statuses,
+		.handle = api_add_note },
+	{ API_CHANGE, .pattern = "/api/v1/notes/{id}/remove", .summary = "remove a note",
+		.parameters = path_note_id, .schema = "Removed", .handle = api_remove_note },
 	{ .methods = METHOD_GET,
 		.scope = ROUTE_TARGET,
 		.tag = "heapctl",

@@ -25,16 +25,33 @@ void trend_append_runs(const struct trend *trend, struct buffer *out);
 /* "90 min", "3.5 h" or "2.1 d"; "4 profiles" when there are no times. */
 void trend_format_span(const struct trend *trend, double hours, char text[32]);
 
+/* What a user noted about a time: a deploy (store/notes.h). */
+struct trend_note {
+	int64_t time_ms;
+	char *text; /* of anyone: for terminals and markup it is escaped */
+};
+
+struct trend_notes {
+	struct trend_note *items;
+	size_t count, capacity;
+};
+
+void trend_notes_deinit(struct trend_notes *notes);
+
+/* Keeps those between the first and the last profile, by time; none where no times are known. */
+void trend_notes_settle(struct trend_notes *notes, const struct trend *trend);
+
 /*
  * A trend as pictures: one small chart for each site, every point with its 95% interval, the fitted
- * growth with its onset, the levels between steps, restarts as gaps. SVG, or a page that holds it
- * together with a table; both self-contained, in light and dark.
+ * growth with its onset, the levels between steps, restarts as gaps, notes. SVG, or a page that
+ * holds it together with a table; both self-contained, in light and dark.
  */
 struct trend_chart_options {
-	const char *title;    /* program or target */
-	size_t site_limit;    /* charts beside that of the total */
-	const char *period;   /* from when to when; "" where no times are known */
-	size_t damaged_count; /* profiles that could not be read */
+	const char *title;		 /* program or target */
+	size_t site_limit;		 /* charts beside that of the total */
+	const char *period;		 /* from when to when; "" where no times are known */
+	size_t damaged_count;		 /* profiles that could not be read */
+	const struct trend_notes *notes; /* settled; NULL: none */
 };
 
 void trend_chart_svg(

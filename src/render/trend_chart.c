@@ -21,6 +21,8 @@ enum {
 	HEADING = 80,
 };
 
+#define HOUR_MS 3600000.0
+
 static const char style[] =
 	"text{font:12px system-ui,sans-serif;fill:#1f2328}.small{font-size:11px;fill:#656d76}"
 	".title{font-size:17px;font-weight:600}.name{font-weight:600}.suspect{fill:#cf222e}"
@@ -28,10 +30,12 @@ static const char style[] =
 	".line{fill:none;stroke:#0969da;stroke-width:1.5}.dot{fill:#0969da}"
 	".fit{fill:none;stroke:#57606a;stroke-width:1.5;stroke-dasharray:6 4}"
 	".onset{stroke:#57606a;stroke-width:1;stroke-dasharray:2 3}"
+	".note{stroke:#8250df;stroke-width:1}.note-text{font-size:11px;fill:#8250df}"
 	".leak{stroke:#cf222e}.end{text-anchor:end}"
 	"@media(prefers-color-scheme:dark){text{fill:#e6edf3}.small{fill:#9198a1}"
 	".suspect{fill:#ff7b72}.paper{fill:#0d1117}.axis{stroke:#3d444d}.band{fill:#4493f8}"
-	".line{stroke:#4493f8}.dot{fill:#4493f8}.fit,.onset{stroke:#9198a1}.leak{stroke:#ff7b72}}";
+	".line{stroke:#4493f8}.dot{fill:#4493f8}.fit,.onset{stroke:#9198a1}.leak{stroke:#ff7b72}"
+	".note{stroke:#ab7df8}.note-text{fill:#ab7df8}}";
 
 static const char page_style[] =
 	"body{margin:1.5em auto;max-width:60em;padding:0 1em;font:14px system-ui,sans-serif;"
@@ -266,13 +270,45 @@ static void draw_words(const char *words, double x, double y, struct buffer *out
 	buffer_append_string(out, "</text>\n");
 }
 
+/* Above the plot; `texts`: with those that have room. */
+static void draw_notes(const struct trend *trend, const struct trend_notes *notes,
+	const struct frame *frame, bool texts, struct buffer *out)
+{
+	enum { CHARACTERS = 16, CHARACTER_WIDTH = 6 };
+	double free_from = frame->left;
+
+	for (size_t i = 0; notes != NULL && i < notes->count; i++) {
+		const struct trend_note *const note = &notes->items[i];
+		const double hours = (double)(note->time_ms - trend->first_ms) / HOUR_MS;
+		const double x = x_of(frame, hours);
+		const double width = CHARACTERS * CHARACTER_WIDTH;
+		const bool is_left = x + width > frame->left + frame->width;
+
+		buffer_printf(out, "<g><title>note: ");
+		append_escaped(out, note->text, SIZE_MAX);
+		buffer_printf(out,
+			"</title><line class=\"note\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" "
+			"y2=\"%.1f\"/>",
+			x, x, frame->top - 8, frame->top + frame->height);
+		if (texts && (is_left ? x - width : x) >= free_from) {
+			buffer_printf(out, "<text class=\"note-text%s\" x=\"%.1f\" y=\"%.1f\">",
+				is_left ? " end" : "", is_left ? x - 3 : x + 3, frame->top - 1);
+			append_escaped(out, note->text, CHARACTERS);
+			buffer_append_string(out, "</text>");
+			free_from = is_left ? frame->left + frame->width : x + width;
+		}
+		buffer_append_string(out, "</g>\n");
+	}
+}
+
 /* With its axes, the upper left corner of its chart at a point of the paper. */
-static void draw_plot(const struct trend *trend, const struct trend_site *site, double x, double y,
-	struct buffer *out)
+static void draw_plot(const struct trend *trend, const struct trend_chart_options *options,
+	const struct trend_site *site, double x, double y, struct buffer *out)
 {
 	const struct frame frame = make_frame(trend, site, x, y);
 
 	draw_axes(trend, &frame, out);
+	draw_notes(trend, options->notes, &frame, site == &trend->total, out);
 	for (size_t first = 0, end; first < trend->profile_count; first = end) {
 		for (end = first + 1;
 			end < trend->profile_count && trend->runs[end] == trend->runs[first]; end++)
@@ -288,8 +324,8 @@ static const char *title_of(const struct trend_site *site)
 	return site->stack[0] != '\0' ? site->stack : site->name;
 }
 
-static void draw_site(const struct trend *trend, const struct trend_site *site, double x, double y,
-	struct buffer *out)
+static void draw_site(const struct trend *trend, const struct trend_chart_options *options,
+	const struct trend_site *site, double x, double y, struct buffer *out)
 {
 	const size_t max = 62;
 
@@ -300,7 +336,7 @@ static void draw_site(const struct trend *trend, const struct trend_site *site, 
 	append_escaped(out, site->name, max);
 	buffer_append_string(out, "</text>");
 	draw_words(trend_describe_growth(trend, site).text, x + 8, y + 36, out);
-	draw_plot(trend, site, x, y, out);
+	draw_plot(trend, options, site, x, y, out);
 	buffer_append_string(out, "</g>\n");
 }
 
@@ -333,7 +369,7 @@ static void append_summary(
 
 static const char legend[] =
 	"shaded: 95% interval of each point; dashed: fitted growth and levels, upright where "
-	"growth begins or ends; red: suspected leaks";
+	"growth begins or ends; red: suspected leaks; violet: notes";
 
 void trend_chart_svg(
 	const struct trend *trend, const struct trend_chart_options *options, struct buffer *out)
@@ -354,15 +390,15 @@ void trend_chart_svg(
 	buffer_printf(out, "</text>\n<text class=\"small\" x=\"8\" y=\"64\">%s</text>\n", legend);
 	for (size_t i = 0; i < charts; i++) {
 		const size_t row = i / COLUMNS, column = i % COLUMNS;
-		draw_site(trend, site_of_chart(trend, i), (double)column * CHART_WIDTH,
+		draw_site(trend, options, site_of_chart(trend, i), (double)column * CHART_WIDTH,
 			HEADING + (double)row * CHART_HEIGHT, out);
 	}
 	buffer_append_string(out, "</svg>\n");
 }
 
 /* Words beside the picture keep their size where the screen is narrow. */
-static void append_figure(
-	const struct trend *trend, const struct trend_site *site, struct buffer *out)
+static void append_figure(const struct trend *trend, const struct trend_chart_options *options,
+	const struct trend_site *site, struct buffer *out)
 {
 	const int top = PLOT_TOP - 12;
 
@@ -377,7 +413,7 @@ static void append_figure(
 		CHART_WIDTH, CHART_HEIGHT - top);
 	append_escaped(out, site->name, 400);
 	buffer_append_string(out, "\">\n");
-	draw_plot(trend, site, 0, 0, out);
+	draw_plot(trend, options, site, 0, 0, out);
 	buffer_append_string(out, "</svg></figure>\n");
 }
 
@@ -414,7 +450,7 @@ void trend_chart_html(
 	append_summary(trend, options, out);
 	buffer_printf(out, "<br>%s</small></p>\n<div class=\"charts\">\n", legend);
 	for (size_t i = 0; i < chart_count(trend, options); i++)
-		append_figure(trend, site_of_chart(trend, i), out);
+		append_figure(trend, options, site_of_chart(trend, i), out);
 	buffer_append_string(out, "</div>\n<table><tr><th>now</th><th>growth</th><th>chance</th>"
 				  "<th>site</th></tr>\n");
 	for (size_t i = 0; i < trend->site_count && i < 200; i++)

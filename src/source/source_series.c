@@ -17,6 +17,7 @@
 #include "profile/profile_read.h"
 #include "profile/bundle.h"
 #include "store/capture_list.h"
+#include "store/notes.h"
 
 /* Of a time in milliseconds since 1970 that a file's name begins with. */
 enum { MIN_TIME_DIGITS = 13 };
@@ -69,6 +70,31 @@ static bool read_member(struct source_series *series, const struct source *sourc
 	return true;
 }
 
+/* Of more than a history keeps the first are read. */
+static bool read_notes(struct source_series *series, const struct source *source,
+	const struct tar_member *member, struct error *err)
+{
+	json_error_t problem;
+	CLEANUP(json_cleanup)
+	json_t *notes = agent_json_parse(
+		(const char *)member->data.start, cursor_left(&member->data), 0, &problem);
+	size_t index;
+	json_t *note;
+
+	if (!json_is_array(notes)) {
+		error_set(err, ERROR_INPUT, "%s(%s): %s", source->name, member->name,
+			notes == NULL ? problem.text : "no list of notes");
+		return skip_damaged(series, err);
+	}
+	json_array_foreach(notes, index, note)
+	{
+		if (series->add_note != NULL && index < STORE_NOTES_MAX)
+			series->add_note(series->context, json_number(note, "time_ms"),
+				json_text(note, "text"));
+	}
+	return true;
+}
+
 /* What is compressed is expanded member by member. */
 static bool read_tar(struct source_series *series, const struct source *source, struct cursor in,
 	struct error *err)
@@ -76,7 +102,9 @@ static bool read_tar(struct source_series *series, const struct source *source, 
 	struct tar_member member;
 
 	while (tar_next(&in, &member)) {
-		if (member.is_file && !read_member(series, source, &member, err))
+		const bool has_notes = strcmp(path_base_name(member.name), STORE_NOTES_MEMBER) == 0;
+		if (member.is_file &&
+			!(has_notes ? read_notes : read_member)(series, source, &member, err))
 			return false;
 		(void)cursor_more(&in);
 	}

@@ -23,6 +23,8 @@ struct source_series {
 	 * source->file_time_ms.
 	 */
 	void (*add)(void *context, const struct source *source, struct profile *profile);
+	/* Receives a note of a history (store/notes.h); NULL: they are skipped. */
+	void (*add_note)(void *context, int64_t time_ms, const char *text);
 	void *context;
 	size_t count; /* that `add` received */
 	size_t damaged_count;

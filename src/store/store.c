@@ -187,6 +187,7 @@ bool store_open_reader(const char *path, enum store_use use, struct store **ret,
 	const struct store_limits none = { 0 };
 	CLEANUP(store_cleanup) struct store *store = store_new(path, use, &none);
 
+	store->is_reader = true;
 	if (!open_folder(store, err) || !check_trust(store, err))
 		return false;
 	if (faccessat(store->fd, "index.sqlite", F_OK, 0) != 0)
@@ -277,12 +278,12 @@ static void close_index(struct store *store)
 	store->fd = -1;
 }
 
-/* Ids continue. If it fails, the next snapshot tries again. */
-static bool open_again(struct store *store, struct error *err)
+/* If it fails, the next change tries again. */
+bool store_reopen(struct store *store, struct error *err)
 {
 	struct store *fresh = NULL;
 
-	if (is_current(store))
+	if (store->is_reader || is_current(store))
 		return true;
 	close_index(store);
 	if (!store_open(store->path, (enum store_use)(store->format - formats), &store->limits,
@@ -347,7 +348,7 @@ static bool has_file(const struct store *store, const char *name)
  */
 static bool name_next(struct store *store, struct snapshot *snapshot, struct error *err)
 {
-	if (!open_again(store, err))
+	if (!store_reopen(store, err))
 		return false;
 	snapshot->id = ++store->last_id;
 	make_name(store, snapshot);
@@ -435,7 +436,7 @@ bool store_begin(
 	struct store *store, struct snapshot *snapshot, struct file_draft *draft, struct error *err)
 {
 	STORE_HOLD(store);
-	return open_again(store, err) &&
+	return store_reopen(store, err) &&
 	       retention_make_room(
 		       store, snapshot, store->last_bytes, store_clock_ms(&store->clock), err) &&
 	       name_next(store, snapshot, err) && begin(store, snapshot, draft, err);
@@ -499,7 +500,7 @@ bool store_add(struct store *store, struct snapshot *snapshot, const void *profi
 		size = compressed.size;
 	}
 	STORE_HOLD(store);
-	if (!open_again(store, err))
+	if (!store_reopen(store, err))
 		return false;
 	const int64_t now_ms = store_clock_ms(&store->clock);
 	return retention_make_room(store, snapshot, size, now_ms, err) &&

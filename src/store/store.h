@@ -145,6 +145,7 @@ struct store_series {
 	uint64_t bytes;		   /* of their files */
 	int64_t owner;		   /* of the last one, or STORE_NO_OWNER */
 	int64_t processes;
+	uint64_t notes; /* a number that changes with the notes of the query (store/notes.h) */
 };
 
 /*
@@ -156,8 +157,8 @@ MUST_CHECK bool store_series_look(struct store *store, const struct store_query 
 
 /*
  * Writes a tar of the query's profiles to `out`, oldest first; its members are called
- * "TIME_MS-PID.heap.zst". Evenly chosen when there are more than `max`, or their files have more
- * than `max_bytes` together.
+ * "TIME_MS-PID.heap.zst". Notes are behind them (store/notes.h). Evenly chosen when there are more
+ * than `max`, or their files have more than `max_bytes` together.
  */
 MUST_CHECK bool store_series_gather(struct store *store, const struct store_query *query,
 	size_t max, uint64_t max_bytes, int out, struct error *err);

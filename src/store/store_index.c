@@ -12,7 +12,7 @@
 #include "base/xalloc.h"
 
 enum {
-	VERSION = 2, /* PRAGMA user_version */
+	VERSION = 3, /* PRAGMA user_version */
 	BUSY_MS = 10 * 1000,
 };
 
@@ -61,7 +61,17 @@ static const char CREATE_INDEXES[] =
 	"CREATE INDEX IF NOT EXISTS snapshot_pid ON snapshot (pid, time_ms);"
 	"CREATE INDEX IF NOT EXISTS snapshot_owner ON snapshot (owner, target);"
 	"CREATE INDEX IF NOT EXISTS snapshot_unsent ON snapshot (id) WHERE sent_ms = 0;"
-	"PRAGMA user_version = 2;";
+	"PRAGMA user_version = 3;";
+
+/* Since version 3: store/notes.h. The oldest snapshot of a target takes the notes before it along.
+ */
+static const char CREATE_NOTES[] =
+	"CREATE TABLE IF NOT EXISTS note (id INTEGER PRIMARY KEY AUTOINCREMENT,"
+	" time_ms INTEGER NOT NULL, target TEXT NOT NULL, text TEXT NOT NULL);"
+	"CREATE INDEX IF NOT EXISTS note_target ON note (target, time_ms);"
+	"CREATE TRIGGER IF NOT EXISTS note_expires AFTER DELETE ON snapshot WHEN NOT EXISTS"
+	" (SELECT 1 FROM snapshot WHERE target = OLD.target AND time_ms < OLD.time_ms)"
+	" BEGIN DELETE FROM note WHERE target = OLD.target AND time_ms < OLD.time_ms; END;";
 
 static int error_code(const struct store *store)
 {
@@ -162,7 +172,8 @@ static bool migrate(struct store *store, struct error *err)
 	return (has_table(store, "snapshot") ||
 		       store_execute(
 			       store, has_table(store, "moment") ? adopt : CREATE_TABLE, err)) &&
-	       add_columns(store, err) && store_execute(store, CREATE_INDEXES, err);
+	       add_columns(store, err) && store_execute(store, CREATE_NOTES, err) &&
+	       store_execute(store, CREATE_INDEXES, err);
 }
 
 /* In one transaction, so that a kill leaves a known version. */
@@ -222,7 +233,9 @@ static bool open_reader(struct store *store, const char *path, struct error *err
 		return store_fail(store, err);
 	if (store_number(store, "PRAGMA user_version") == VERSION)
 		return true;
-	return error_set(err, ERROR_NOT_FOUND, "%s: no snapshots of this version", store->path);
+	error_set(err, ERROR_NOT_FOUND, "%s: no snapshots of this version", store->path);
+	return error_hint(
+		err, "heapctl serve or watch of this version takes over the folder when it starts");
 }
 
 /* The profiles can be listed again; the damaged index is kept beside them. */

@@ -94,6 +94,7 @@ struct store {
 	uint64_t last_bytes; /* of the newest file */
 	bool was_replaced;   /* the folder was, since the last query */
 	bool is_damaged; /* SQLite has found the index to be; opened anew at the next snapshot */
+	bool is_reader;
 };
 
 static inline pthread_mutex_t *store_lock(struct store *store)
@@ -119,6 +120,12 @@ DEFINE_CLEANUP(statement_cleanup, sqlite3_stmt *, sqlite3_finalize)
  * ERROR_UNSUPPORTED when a newer version has made it.
  */
 MUST_CHECK bool store_index_open(struct store *store, bool is_reader, struct error *err);
+
+/*
+ * Opens the folder again when it, or its index, was removed, replaced or damaged; ids continue.
+ * Before each change; the mutex is held. Does nothing to a store that is only read.
+ */
+MUST_CHECK bool store_reopen(struct store *store, struct error *err);
 
 /* What SQLite says. Returns false. */
 bool store_fail(struct store *store, struct error *err);

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 #include "profile/bundle.h"
+#include "store/notes.h"
 #include "store/store.h"
 #include "store/store_index.h"
 
@@ -18,41 +19,6 @@
 	"id, time_ms, target, pid, started_ms, file, bytes, reason, gateway_ms, " \
 	"owner, host, service, version, sent_ms, details, attached, labels, " STORE_FIGURE_COLUMNS
 enum { COLUMN_FIGURES = 17 };
-
-/* By name, and by pid when the name could be one. */
-#define OF_NAME "target = ?1"
-#define OF_NAME_OR_PID "(target = ?1 OR pid = CAST(?1 AS INTEGER))"
-#define OF_QUERY                                                     \
-	" AND (?2 = 0 OR pid = ?2) AND (?3 = 0 OR started_ms = ?3) " \
-	"AND time_ms BETWEEN ?4 AND ?5 AND (?7 = 0 OR reason <> '') "
-
-static const char *of_target(const char *name)
-{
-	if (name == NULL)
-		return "1";
-	const size_t digits = strspn(name, "0123456789");
-
-	return digits > 0 && digits < 10 && name[digits] == '\0' ? OF_NAME_OR_PID : OF_NAME;
-}
-
-bool store_prepare_query(struct store *store, const struct store_query *query, const char *columns,
-	const char *more, const char *tail, sqlite3_stmt **statement, struct error *err)
-{
-	CLEANUP(free_cleanup)
-	char *text = xasprintf("SELECT %s FROM snapshot WHERE %s" OF_QUERY "%s %s", columns,
-		of_target(query->target), more, tail);
-
-	if (!store_prepare(store, text, statement, err))
-		return false;
-	if (query->target != NULL)
-		sqlite3_bind_text(*statement, 1, query->target, -1, SQLITE_STATIC);
-	sqlite3_bind_int64(*statement, 2, query->pid);
-	sqlite3_bind_int64(*statement, 3, query->started_ms);
-	sqlite3_bind_int64(*statement, 4, query->from_ms);
-	sqlite3_bind_int64(*statement, 5, query->to_ms);
-	sqlite3_bind_int64(*statement, 7, query->captured);
-	return true;
-}
 
 static void read_text(sqlite3_stmt *row, int column, char *text, size_t size)
 {
@@ -460,7 +426,9 @@ bool store_series_look(struct store *store, const struct store_query *query,
 			rows.count == 0 ? "no snapshot" : "only one snapshot");
 		return error_hint(err, "a trend needs at least two, better ten");
 	}
-	if (!count_processes(&rows, query->target, &processes, err))
+	uint64_t notes = 0;
+	if (!count_processes(&rows, query->target, &processes, err) ||
+		!store_hash_notes(store, query, &notes, err))
 		return false;
 	*series = (struct store_series){
 		.first_id = rows.items[0].id,
@@ -469,6 +437,7 @@ bool store_series_look(struct store *store, const struct store_query *query,
 		.bytes = rows.bytes,
 		.owner = rows.items[rows.count - 1].owner,
 		.processes = processes,
+		.notes = notes,
 	};
 	return true;
 }
@@ -525,7 +494,7 @@ static size_t fitting_count(const struct rows *rows, size_t max, uint64_t max_by
 bool store_series_gather(struct store *store, const struct store_query *query, size_t max,
 	uint64_t max_bytes, int out, struct error *err)
 {
-	static const char end[2 * TAR_BLOCK];
+	CLEANUP(buffer_deinit) struct buffer end = BUFFER_OR_EXIT;
 	CLEANUP(rows_cleanup) struct rows rows = { 0 };
 	size_t chosen = 0;
 
@@ -537,5 +506,8 @@ bool store_series_gather(struct store *store, const struct store_query *query, s
 			!append_file(out, store, &rows.items[i], err))
 			return false;
 	}
-	return file_write_fd(out, "a scratch file", end, sizeof end, err);
+	if (!store_append_notes(store, query, &end, err))
+		return false;
+	tar_finish(&end);
+	return file_write_fd(out, "a scratch file", end.data, end.size, err);
 }

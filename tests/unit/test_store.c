@@ -690,7 +690,7 @@ static void an_index_of_a_newer_version_is_left_alone(void **state)
 
 	open_with(scene, DAY_MS, UINT64_MAX);
 	add(scene, "one", START_MS);
-	assert_true(store_execute(scene->store, "PRAGMA user_version = 3", &err));
+	assert_true(store_execute(scene->store, "PRAGMA user_version = 4", &err));
 	store_close(scene->store);
 	scene->store = NULL;
 	assert_false(store_open(scene->folder, STORE_HISTORY, &limits, &scene->store, &err));
