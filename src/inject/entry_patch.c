@@ -18,6 +18,7 @@ enum {
 	PATIENCE_MS = 5000, /* until none stands in the way */
 	AGAIN_US = 500,
 	CHILD_MS = PATIENCE_MS + 10000,
+	LOOK_AGAIN_US = 20000, /* for threads to leave the area */
 	INDIRECT_JUMP_BYTES = 6,
 };
 
@@ -222,11 +223,16 @@ static uint64_t read_replacement(const struct patching *patching)
 	return address;
 }
 
-/* Whether any thread may be in the area, or get there: by the agent's own functions. */
+/*
+ * Whether any thread may be in the area, or get there: by the agent's own functions. The area of a
+ * program at a fixed address begins at 1 MiB, which is a number on many stacks; its code begins
+ * later.
+ */
 static bool is_area_unused(const struct patching *patching, const struct stopped_process *stopped)
 {
 	const struct address_range ranges[] = {
-		{ patching->area_address, patching->area_address + ENTRY_AREA_BYTES },
+		{ patching->area_address + slot_at(0),
+			patching->area_address + slot_at(patching->area.header.count) },
 		code_of(&patching->remote, read_replacement(patching)),
 	};
 
@@ -327,6 +333,22 @@ static bool run_patch(const void *context, void *outcome, struct error *err)
 	       try_for_long(patching, err);
 }
 
+/* No thread gets there any more, and one that was there has mostly left. */
+static void look_again(struct patching *patching)
+{
+	struct entry_result *const result = patching->result;
+	const struct entry_result first = *result;
+	struct error ignored;
+
+	if (result->is_unused || result->foreign > 0)
+		return;
+	clock_sleep_us(LOOK_AGAIN_US);
+	if (try_once(patching, true, &ignored) != TRY_DONE)
+		*result = first;
+	else
+		result->stop_us += first.stop_us;
+}
+
 static bool run_restore(const void *context, void *outcome, struct error *err)
 {
 	struct patching *const patching = xmalloc(sizeof *patching);
@@ -339,7 +361,10 @@ static bool run_restore(const void *context, void *outcome, struct error *err)
 		header->magic != ENTRY_AREA_MAGIC || header->count > ENTRY_PATCHES_MAX ||
 		header->count == 0)
 		return true;
-	return try_once(patching, true, err) == TRY_DONE;
+	if (try_once(patching, true, err) != TRY_DONE)
+		return false;
+	look_again(patching);
+	return true;
 }
 
 /* A child that could not stop a thread in time has ended, so that the others went on. */

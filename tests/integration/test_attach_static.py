@@ -105,6 +105,17 @@ class Attached(StaticCase):
         self.assertLessEqual(max(bytes_mapped[len(lines) // 2:]), max(bytes_mapped[:len(lines) // 2]))
         self.assert_unharmed(process)
 
+    def test_the_code_behind_patched_functions_goes_with_them(self):
+        for kind in KINDS:
+            with self.subTest(kind):
+                process = self.start_program(f"sampled_malloc_{kind}")
+                messages = []
+                for _ in range(repeats(4)):
+                    self.attach(process.pid)
+                    messages.append(self.detach(process.pid)[0])
+                # A word of a stack may look like an address in it.
+                self.assertTrue(any("functions are restored" in message and "code behind them" not in message for message in messages), messages[-1])
+
     def test_the_signals_of_the_program_are_not_for_the_agent(self):
         process = self.start_program("attached_static", "0", "interrupted")
         self.attach(process.pid)
