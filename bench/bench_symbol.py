@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The symbolizer against llvm-symbolizer, binutils' addr2line and Rust's crate addr2line on the largest debug files that Debian has.
+"""The symbolizer, with the file and with its index, against llvm-symbolizer, binutils' addr2line and Rust's crate addr2line on the largest debug files that Debian has.
 
 The same random addresses of the code go to every tool, with inlined calls and demangling, for the file as the archive has it
 (its sections compressed) and with plain sections. The tools take turns, and each turn has its ratios: their median is
@@ -26,6 +26,7 @@ import symbol_oracles as oracles  # noqa: E402
 
 BUILD = pathlib.Path(sys.argv[1])
 TOOL = str(BUILD / "tests/integration/symbolize")
+HEAPCTL = str(BUILD / "heapctl")
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
 COUNTS = [int(count) for count in os.environ.get("BENCH_ADDRESSES", "1000 10000").split()]
 RUST_SOURCES = pathlib.Path(__file__).resolve().parent / "addr2line_rs"
@@ -101,9 +102,12 @@ def spread(values):
 
 
 def race(path, addresses, cache, rust_rival):
+    index = cache + ".index"
+    subprocess.run([HEAPCTL, "symbols", "index", "-o", index, path], stderr=subprocess.DEVNULL, check=True)
     tools = {
         "heapctl": [TOOL, "--text", path, "-"],
         "heapctl, one thread": [TOOL, "--text", "--threads", "1", path, "-"],
+        "heapctl, index": [TOOL, "--text", index, "-"],
         "heapctl, cached": [TOOL, "--text", "--cache-dir", cache, path, "-"],
         "llvm-symbolizer": ["llvm-symbolizer", f"--obj={path}", "--inlines", "--demangle"],
         "addr2line": ["addr2line", "-f", "-i", "-C", "-e", path],
@@ -113,6 +117,7 @@ def race(path, addresses, cache, rust_rival):
     subprocess.run([TOOL, "--brief", "--cache-dir", cache, path, "-"], input=oracles.text(addresses), text=True,
                    stdout=subprocess.DEVNULL, check=True)
     rounds = [{name: measure(command, addresses) for name, command in tools.items()} for _ in range(ROUNDS)]
+    print(f"index: {os.path.getsize(index) / 2**20:.1f} MiB")
     print(f"{len(addresses)} addresses: ms, and how many times heapctl's; ms of processor, and times; MiB, and times")
     for name in tools:
         parts = []

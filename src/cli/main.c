@@ -40,6 +40,7 @@ static const struct verb *const verbs[] = {
 	&verb_view,
 	&verb_trend,
 	&verb_note,
+	&verb_symbols,
 	&verb_send,
 	&verb_fleet,
 	&verb_serve,

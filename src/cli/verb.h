@@ -162,6 +162,7 @@ extern const struct verb verb_start;
 extern const struct verb verb_stats;
 extern const struct verb verb_status;
 extern const struct verb verb_stop;
+extern const struct verb verb_symbols;
 extern const struct verb verb_top;
 extern const struct verb verb_trend;
 extern const struct verb verb_watch;

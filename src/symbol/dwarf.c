@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "symbol/dwarf.h"
 
+#include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/buffer.h"
 #include "base/search.h"
 #include "base/xalloc.h"
+#include "symbol/demangle.h"
 #include "symbol/dwarf_constants.h"
 #include "symbol/dwarf_line.h"
 #include "symbol/dwarf_name.h"
@@ -40,7 +43,24 @@ struct dwarf_reader {
 	uint32_t *job_positions;
 	struct dwarf_job *jobs;
 	size_t job_count;
+	struct boundaries *boundaries; /* while they are collected: where units begin and end */
 };
+
+struct dwarf_frame dwarf_frame_named(
+	const struct dwarf_answer *answer, uint32_t position, const char *symbol)
+{
+	struct dwarf_frame frame = answer->frames[position];
+	const bool is_outermost = position + 1 == answer->frame_count;
+	/* gcc's name, in DWARF 2, for the cold part of a function: the linker has a better. */
+	const bool is_part = strncmp(frame.name, "__second_sect_of_", 17) == 0;
+
+	if (is_part && symbol != NULL)
+		frame.name = "";
+	if (is_outermost && frame.linkage[0] == '\0' && symbol != NULL &&
+		(frame.name[0] == '\0' || demangle_wanted(symbol)))
+		frame.linkage = symbol;
+	return frame;
+}
 
 bool dwarf_exists(const struct elf_image *image)
 {
@@ -103,6 +123,11 @@ static bool claim(struct dwarf_reader *reader, uint32_t unit, uint64_t start, ui
 {
 	const size_t first = vaddrs_lower_bound(reader->vaddrs, reader->count, start);
 
+	if (reader->boundaries != NULL) {
+		boundaries_add(reader->boundaries, start);
+		boundaries_add(reader->boundaries, limit);
+		return dwarf_spend(&reader->dwarf, 1);
+	}
 	for (uint32_t i = vaddrs_first_free(reader->unclaimed, (uint32_t)first);
 		i < reader->count && reader->vaddrs[i] < limit;
 		i = vaddrs_first_free(reader->unclaimed, i)) {
@@ -345,6 +370,16 @@ static void answer(struct job_state *state, size_t i)
 	*out = (struct dwarf_answer){ frames, count };
 }
 
+/* The unit with the DIEs: the split one where there is one. */
+static struct dwarf_unit *find_die_unit(struct dwarf_reader *reader, struct dwarf_unit *unit)
+{
+	/* The whole table is wanted anyway; then reading the root needs no part of it. */
+	(void)dwarf_unit_abbrevs(unit);
+	struct dwarf_unit *const split =
+		dwarf_unit_is_skeleton(unit) ? dwarf_splits_find(&reader->splits, unit) : NULL;
+	return split == NULL ? unit : split;
+}
+
 void dwarf_run_job(struct dwarf_reader *reader, size_t index)
 {
 	struct dwarf_job *const job = &reader->jobs[index];
@@ -352,21 +387,13 @@ void dwarf_run_job(struct dwarf_reader *reader, size_t index)
 	CLEANUP(free_cleanup) bool *is_function = xcalloc(job->count, sizeof *is_function);
 	CLEANUP(free_cleanup) struct dwarf_row *rows = xcalloc(job->count, sizeof *rows);
 	CLEANUP(free_cleanup) const char **paths = NULL;
-	struct job_state state = {
-		.reader = reader, .job = job, .die_unit = job->unit, .rows = rows
-	};
+	struct job_state state = { .reader = reader, .job = job, .rows = rows };
 
 	for (size_t i = 0; i < job->count; i++) {
 		vaddrs[i] = reader->vaddrs[job->positions[i]];
 		is_function[i] = reader->is_function[job->positions[i]];
 	}
-	/* The whole table is wanted anyway; then reading the root needs no part of it. */
-	(void)dwarf_unit_abbrevs(job->unit);
-	if (dwarf_unit_is_skeleton(job->unit)) {
-		struct dwarf_unit *const split = dwarf_splits_find(&reader->splits, job->unit);
-		if (split != NULL)
-			state.die_unit = split;
-	}
+	state.die_unit = find_die_unit(reader, job->unit);
 	dwarf_names_init(&state.names);
 	state.has_lines = dwarf_lines_init(&state.lines, job->unit);
 	if (state.has_lines) {
@@ -382,6 +409,60 @@ void dwarf_run_job(struct dwarf_reader *reader, size_t index)
 	if (state.has_lines)
 		dwarf_lines_deinit(&state.lines);
 	dwarf_names_deinit(&state.names);
+}
+
+void dwarf_release_job(struct dwarf_reader *reader, size_t index)
+{
+	arena_deinit(&reader->jobs[index].arena);
+	arena_init(&reader->jobs[index].arena);
+}
+
+const uint32_t *dwarf_job_positions(const struct dwarf_reader *reader, size_t job, size_t *count)
+{
+	*count = reader->jobs[job].count;
+	return reader->jobs[job].positions;
+}
+
+struct collecting {
+	struct dwarf_reader *reader;
+	struct boundaries *boundaries;
+	pthread_mutex_t lock;
+};
+
+static void collect_unit(void *context, size_t index)
+{
+	struct collecting *const collecting = context;
+	struct dwarf_unit *const unit = &collecting->reader->dwarf.units[index];
+	CLEANUP(boundaries_deinit) struct boundaries found = { 0 };
+	struct dwarf_lines lines;
+
+	if (unit->type == DW_UT_type || unit->type == DW_UT_partial)
+		return;
+	dwarf_scan_boundaries(find_die_unit(collecting->reader, unit), &found);
+	if (dwarf_lines_init(&lines, unit)) {
+		dwarf_lines_boundaries(&lines, &found);
+		dwarf_lines_deinit(&lines);
+	}
+	boundaries_sort(&found);
+	pthread_mutex_lock(&collecting->lock);
+	for (size_t i = 0; i < found.count; i++)
+		boundaries_add(collecting->boundaries, found.vaddrs[i]);
+	pthread_mutex_unlock(&collecting->lock);
+}
+
+void dwarf_boundaries(struct dwarf_reader *reader, unsigned threads, struct boundaries *boundaries)
+{
+	struct collecting collecting = { .reader = reader, .boundaries = boundaries };
+
+	pthread_mutex_init(&collecting.lock, NULL);
+	parallel_run(reader->dwarf.unit_count, threads, collect_unit, &collecting);
+	pthread_mutex_destroy(&collecting.lock);
+	reader->boundaries = boundaries;
+	assign_units(reader);
+	for (size_t i = 0; i < reader->dwarf.unit_count; i++)
+		if (reader->dwarf.units[i].in_aranges)
+			claim_by_root(reader, (uint32_t)i);
+	reader->boundaries = NULL;
 }
 
 const struct dwarf_answer *dwarf_answers(const struct dwarf_reader *reader)

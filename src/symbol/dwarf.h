@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "symbol/boundaries.h"
 #include "symbol/elf_image.h"
 #include "symbol/file_search.h"
 
@@ -30,6 +31,13 @@ struct dwarf_answer {
 	uint32_t frame_count;
 };
 
+/*
+ * A frame of an answer with the name that `symbol`, which the symbol table has at the address (NULL
+ * for none), gives to a function without a full name in DWARF.
+ */
+struct dwarf_frame dwarf_frame_named(
+	const struct dwarf_answer *answer, uint32_t position, const char *symbol);
+
 /* Whether the image has DWARF. */
 bool dwarf_exists(const struct elf_image *image);
 
@@ -48,6 +56,15 @@ void dwarf_plan(
 size_t dwarf_job_count(const struct dwarf_reader *reader);
 uint64_t dwarf_job_bytes(const struct dwarf_reader *reader, size_t job);
 void dwarf_run_job(struct dwarf_reader *reader, size_t job);
+
+/* Releases the job's answers once they were used: the frames, but not the texts in sections. */
+void dwarf_release_job(struct dwarf_reader *reader, size_t job);
+
+/* The positions of the job's addresses in the planned array. */
+const uint32_t *dwarf_job_positions(const struct dwarf_reader *reader, size_t job, size_t *count);
+
+/* Adds the boundaries of all units, before anything is planned. */
+void dwarf_boundaries(struct dwarf_reader *reader, unsigned threads, struct boundaries *boundaries);
 
 /* One per address, once all jobs have run. */
 const struct dwarf_answer *dwarf_answers(const struct dwarf_reader *reader);

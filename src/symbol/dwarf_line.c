@@ -403,3 +403,25 @@ void dwarf_lines_run(const struct dwarf_lines *lines, const uint64_t *vaddrs, si
 			break;
 	}
 }
+
+void dwarf_lines_boundaries(const struct dwarf_lines *lines, struct boundaries *boundaries)
+{
+	struct special specials[256];
+	struct cursor in = lines->program;
+	struct registers now = { .file = 1, .line = 1 };
+	struct line_run run = { .dwarf = lines->unit->dwarf, .is_dead = true };
+	uint64_t before = 0;
+
+	list_specials(lines, specials);
+	while (cursor_left(&in) > 0 && dwarf_spend_batched(run.dwarf, &run.pending, 1)) {
+		const uint8_t opcode = *in.position++;
+		if (opcode >= lines->opcode_base)
+			now.address += specials[opcode].address;
+		else
+			(void)take_standard(&run, lines, &in, &now, opcode);
+		/* An address that no row has yet does no harm. */
+		if (now.address != before)
+			boundaries_add(boundaries, now.address);
+		before = now.address;
+	}
+}

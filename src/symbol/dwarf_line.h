@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "symbol/boundaries.h"
 #include "symbol/dwarf_unit.h"
 
 /* The row of an address; file is 0 and has_row false where the program has none. */
@@ -48,6 +49,9 @@ void dwarf_lines_deinit(struct dwarf_lines *lines);
  */
 void dwarf_lines_run(const struct dwarf_lines *lines, const uint64_t *vaddrs, size_t count,
 	struct dwarf_row *rows);
+
+/* Adds the addresses of all rows, and where sequences end. */
+void dwarf_lines_boundaries(const struct dwarf_lines *lines, struct boundaries *boundaries);
 
 /*
  * The path of a file by its number, joined to its directory and the unit's, appended to `out`.

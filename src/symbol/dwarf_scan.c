@@ -417,3 +417,36 @@ void dwarf_scan_deinit(struct dwarf_scan *scan)
 	free(scan->links);
 	*scan = (struct dwarf_scan){ 0 };
 }
+
+void dwarf_scan_boundaries(struct dwarf_unit *unit, struct boundaries *boundaries)
+{
+	struct dwarf_scan scan = { .unit = unit };
+	const struct dwarf_abbrev *abbrev = NULL;
+	struct pass pass = {
+		.scan = &scan,
+		.abbrevs = dwarf_unit_abbrevs(unit),
+		.in = dwarf_unit_cursor(unit, unit->first_die),
+	};
+
+	while (cursor_left(&pass.in) > 0 && take_abbrev(&pass.in, pass.abbrevs, &abbrev)) {
+		struct code_attributes attributes = { 0 };
+		struct dwarf_code code = { 0 };
+		struct dwarf_range_reader ranges;
+		struct dwarf_range range;
+		if (abbrev == NULL)
+			continue;
+		if (abbrev->interest != DWARF_CODE) {
+			(void)dwarf_step_over(&pass.in, pass.abbrevs, abbrev, &unit->encoding);
+			continue;
+		}
+		if (!charge(&pass, abbrev->attribute_count))
+			return;
+		read_code(&pass, abbrev, &code, &attributes);
+		dwarf_range_begin(
+			&ranges, unit, &attributes.low_pc, &attributes.high_pc, &attributes.ranges);
+		while (dwarf_range_next(&ranges, &range)) {
+			boundaries_add(boundaries, range.start);
+			boundaries_add(boundaries, range.limit);
+		}
+	}
+}

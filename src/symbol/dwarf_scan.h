@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "symbol/boundaries.h"
 #include "symbol/dwarf_unit.h"
 
 enum { DWARF_NO_LINK = 0 };
@@ -52,3 +53,6 @@ struct dwarf_scan {
 void dwarf_scan_init(struct dwarf_scan *scan, struct dwarf_unit *unit, const uint64_t *vaddrs,
 	const bool *is_function, size_t count);
 void dwarf_scan_deinit(struct dwarf_scan *scan);
+
+/* Adds where each piece of code of the unit begins and ends. */
+void dwarf_scan_boundaries(struct dwarf_unit *unit, struct boundaries *boundaries);

@@ -18,6 +18,7 @@
 #include "base/rooted_file.h"
 #include "base/xalloc.h"
 #include "symbol/debuginfod.h"
+#include "symbol/symbol_index_format.h"
 
 static const char debug_root[] = "/usr/lib/debug";
 
@@ -173,7 +174,8 @@ static bool is_debug_useful(const struct elf_image *image)
 {
 	return elf_image_section(image, ".debug_info") != NULL ||
 	       elf_image_section(image, ".zdebug_info") != NULL ||
-	       elf_image_section(image, ".symtab") != NULL;
+	       elf_image_section(image, ".symtab") != NULL ||
+	       elf_image_section(image, SYMBOL_INDEX_SECTION) != NULL;
 }
 
 /* Opens what is there if it has this build-id. */
@@ -194,6 +196,39 @@ static bool open_build_id(
 	return true;
 }
 
+/* At least a byte for the folder and one for the file. */
+static bool is_build_id(const char *build_id)
+{
+	return strlen(build_id) >= 4 && strspn(build_id, "0123456789abcdef") == strlen(build_id);
+}
+
+bool file_search_index_path(const char *build_id, struct buffer *path)
+{
+	if (!is_build_id(build_id))
+		return false;
+	buffer_printf(path, "/.build-id/%.2s/%s.debug", build_id, build_id + 2);
+	return true;
+}
+
+bool file_search_index(struct file_search *search, const char *build_id, struct elf_image *image)
+{
+	CLEANUP(buffer_deinit) struct buffer path = BUFFER_OR_EXIT;
+	struct elf_image opened;
+
+	if (search->options->cache_dir == NULL)
+		return false;
+	buffer_append_string(&path, search->options->cache_dir);
+	if (!file_search_index_path(build_id, &path) ||
+		!open_build_id(search, buffer_string(&path), build_id, &opened))
+		return false;
+	if (elf_image_section(&opened, SYMBOL_INDEX_SECTION) == NULL) {
+		elf_image_close(&opened);
+		return false;
+	}
+	*image = opened;
+	return true;
+}
+
 bool file_search_build_id(struct file_search *search, const char *build_id, const char *suffix,
 	struct elf_image *image)
 {
@@ -201,7 +236,7 @@ bool file_search_build_id(struct file_search *search, const char *build_id, cons
 	CLEANUP(buffer_deinit) struct buffer path = BUFFER_OR_EXIT;
 	CLEANUP(buffer_deinit) struct buffer name = BUFFER_OR_EXIT;
 
-	if (strlen(build_id) < 4 || strspn(build_id, "0123456789abcdef") != strlen(build_id))
+	if (!is_build_id(build_id))
 		return false;
 	buffer_printf(&name, "/%.2s/%s%s", build_id, build_id + 2, suffix);
 	for (size_t i = 0; i < options->build_id_dir_count; i++) {

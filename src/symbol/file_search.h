@@ -83,6 +83,13 @@ bool file_search_place(
 MUST_CHECK bool file_search_build_id(struct file_search *search, const char *build_id,
 	const char *suffix, struct elf_image *image);
 
+/* The index of a build-id in the cache (symbol_index.h). */
+MUST_CHECK bool file_search_index(
+	struct file_search *search, const char *build_id, struct elf_image *image);
+
+/* Where it is below the folder of the cache: appended to `path`. False for a malformed build-id. */
+bool file_search_index_path(const char *build_id, struct buffer *path);
+
 /* The same from the debuginfod servers, where they may be asked. */
 MUST_CHECK bool file_search_download(
 	struct file_search *search, const char *build_id, struct elf_image *image);

@@ -360,7 +360,8 @@ bool module_file_open(const struct symbol_module *module, struct file_search *se
 				    module, search, buffer_string(&place), image, problem, hint))
 				return true;
 	if (module->build_id[0] != '\0' &&
-		(file_search_build_id(search, module->build_id, "", image) ||
+		(file_search_index(search, module->build_id, image) ||
+			file_search_build_id(search, module->build_id, "", image) ||
 			file_search_build_id(search, module->build_id, ".debug", image) ||
 			file_search_download(search, module->build_id, image)))
 		return true;

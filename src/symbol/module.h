@@ -21,6 +21,7 @@
 #include "symbol/file_search.h"
 #include "symbol/symbol.h"
 #include "symbol/symbol_cache.h"
+#include "symbol/symbol_index.h"
 #include "symbol/symbol_table.h"
 
 struct debuginfod;
@@ -43,6 +44,8 @@ struct module_work {
 	struct elf_image debug;
 	struct elf_image mini; /* the one inside .gnu_debugdata */
 	struct dwarf_reader *dwarf;
+	struct symbol_index *index; /* then there is no `dwarf`, and nothing is matched */
+	const struct dwarf_answer *index_answers;
 	/* The queries that have a vaddr, sorted by it. */
 	uint64_t *vaddrs;
 	struct module_query **queries;

@@ -72,30 +72,19 @@ static struct symbol_frame *new_frames(
 	return frames;
 }
 
-/* What DWARF has, with the symbol table's name for a function without a full name in DWARF. */
 static void take_answer(struct symbol_module *module, struct pending *pending, size_t i,
 	const struct dwarf_answer *answer)
 {
 	struct module_work *const work = module->work;
-	const char *const symbol = work->matches[i].name;
 	struct symbol_frame *const frames =
 		new_frames(work->queries[i], &module->arena, answer->frame_count);
 
 	for (uint32_t j = 0; j < answer->frame_count; j++) {
-		const struct dwarf_frame *const from = &answer->frames[j];
-		const bool is_outermost = j + 1 == answer->frame_count;
-		const char *linkage = from->linkage;
-		/* gcc's name, in DWARF 2, for the cold part of a function: the linker has a better.
-		 */
-		const bool is_part = strncmp(from->name, "__second_sect_of_", 17) == 0;
-		const char *const name = is_part && symbol != NULL ? "" : from->name;
-		frames[j].file = keep(module, pending, from->file);
-		frames[j].line = from->line;
-		frames[j].start_line = from->start_line;
-		if (is_outermost && linkage[0] == '\0' && symbol != NULL &&
-			(name[0] == '\0' || demangle_wanted(symbol)))
-			linkage = symbol;
-		set_name(module, pending, &frames[j], linkage, name);
+		const struct dwarf_frame from = dwarf_frame_named(answer, j, work->matches[i].name);
+		frames[j].file = keep(module, pending, from.file);
+		frames[j].line = from.line;
+		frames[j].start_line = from.start_line;
+		set_name(module, pending, &frames[j], from.linkage, from.name);
 	}
 }
 
@@ -127,7 +116,7 @@ static void build_frames(struct symbol_module *module)
 {
 	struct module_work *const work = module->work;
 	const struct dwarf_answer *const answers =
-		work->dwarf == NULL ? NULL : dwarf_answers(work->dwarf);
+		work->dwarf == NULL ? work->index_answers : dwarf_answers(work->dwarf);
 	struct pending pending = { 0 };
 
 	name_table_init(&pending.names, &module->strings, &work->search.budget);
@@ -251,37 +240,14 @@ static void translate_queries(struct symbol_module *module, const struct elf_ima
 	work->is_function = xcalloc(work->count, sizeof *work->is_function);
 }
 
-static void open_mini(struct module_work *work)
-{
-	const struct elf_section *const section = elf_image_section(&work->image, ".gnu_debugdata");
-	struct elf_bytes bytes;
-	struct error err;
-
-	if (section == NULL ||
-		!unpack_xz(work->image.data + section->offset, section->size, &bytes, &err))
-		return;
-	/* A damaged one is as good as none: the exported names remain. */
-	(void)!elf_image_over(
-		".gnu_debugdata", bytes.data, bytes.size, bytes.owned, &work->mini, &err);
-}
-
 static void match_symbols(struct symbol_module *module)
 {
 	struct module_work *const work = module->work;
-	const struct elf_image *const sources[] = { &work->image, &work->debug, &work->mini };
+	const struct symbol_images images = { &work->image, &work->debug, &work->mini };
 
-	open_mini(work);
-	for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
-		if (!symbol_table_exists(sources[i], ".symtab"))
-			continue;
-		module->report.source = SYMBOL_SOURCE_TABLE;
-		symbol_table_match(sources[i], ".symtab", work->vaddrs, work->count, work->matches);
-	}
-	if (!symbol_table_exists(&work->image, ".dynsym"))
-		return;
-	if (module->report.source == SYMBOL_SOURCE_NONE)
-		module->report.source = SYMBOL_SOURCE_DYNAMIC;
-	symbol_table_match(&work->image, ".dynsym", work->vaddrs, work->count, work->matches);
+	symbol_images_open_mini(&work->image, &work->mini);
+	module->report.source =
+		symbol_images_match(&images, work->vaddrs, work->count, work->matches);
 }
 
 static void set_problem(struct symbol_module *module, const char *problem, const char *hint)
@@ -308,7 +274,45 @@ static void open_dwarf(struct symbol_module *module)
 		work->is_function[i] = module->report.source != SYMBOL_SOURCE_TABLE ||
 				       work->matches[i].name != NULL;
 	module->report.source = SYMBOL_SOURCE_DWARF;
+	set_problem(module, "", ""); /* of an index that cannot be used */
 	dwarf_plan(work->dwarf, work->vaddrs, work->is_function, work->count);
+}
+
+/* Takes the answers of an index; false when it cannot be used, and then says why. */
+static bool take_index(struct symbol_module *module, const struct elf_image *image)
+{
+	struct module_work *const work = module->work;
+	struct error err;
+
+	if (!symbol_index_open(image, &work->search.budget, &work->index, &err)) {
+		set_problem(module, err.message, err.hint);
+		return false;
+	}
+	module->report.source = symbol_index_source(work->index);
+	work->index_answers = symbol_index_find(work->index, work->vaddrs, work->count);
+	if (symbol_index_is_damaged(work->index)) {
+		set_problem(module, "its index of symbols is damaged",
+			"make it again with heapctl symbols index");
+		module->report.is_damaged = true;
+	}
+	return true;
+}
+
+/* The same with the index in the cache, or the one that was found in place of the file. */
+static bool find_in_index(struct symbol_module *module)
+{
+	struct module_work *const work = module->work;
+
+	if (symbol_index_exists(&work->image))
+		return take_index(module, &work->image);
+	if (!file_search_index(&work->search, work->image.build_id, &work->debug))
+		return false;
+	if (take_index(module, &work->debug)) {
+		module->report.debug_file = module_keep(module, work->debug.path);
+		return true;
+	}
+	elf_image_close(&work->debug);
+	return false;
 }
 
 /* Code that the process made itself may have names in the map it writes for perf. */
@@ -370,9 +374,14 @@ void module_locate(struct symbol_module *module)
 	set_problem(module, "", "");
 	module->report.file = module_keep(module, work->image.path);
 	module->report.build_id = module_keep(module, work->image.build_id);
+	translate_queries(module, &work->image);
+	if (find_in_index(module))
+		return;
 	if (work->image.has_code && file_search_debug(&work->search, &work->image, &work->debug))
 		module->report.debug_file = module_keep(module, work->debug.path);
-	translate_queries(module, &work->image);
+	/* An index that was found as a debug file is. */
+	if (symbol_index_exists(&work->debug) && take_index(module, &work->debug))
+		return;
 	match_symbols(module);
 	open_dwarf(module);
 }
@@ -418,8 +427,8 @@ bool module_wants_package(const struct symbol_module *module)
 {
 	const struct module_work *const work = module->work;
 
-	return work->image.data != NULL && work->dwarf == NULL && module->path[0] == '/' &&
-	       is_at_its_path(module);
+	return work->image.data != NULL && work->dwarf == NULL && work->index == NULL &&
+	       module->path[0] == '/' && is_at_its_path(module);
 }
 
 static void explain_missing_debug(struct symbol_module *module, const char *package)
@@ -445,7 +454,7 @@ void module_explain(struct symbol_module *module, const char *package)
 {
 	const struct module_work *const work = module->work;
 
-	if (work->image.data == NULL || module->report.problem[0] != '\0' ||
+	if (work->image.data == NULL || work->index != NULL || module->report.problem[0] != '\0' ||
 		strcmp(module->path, "[vdso]") == 0)
 		return;
 	if (work->dwarf == NULL && work->search.problem.size != 0) {
@@ -520,6 +529,7 @@ void module_finish(struct symbol_module *module)
 		if (is_named(&module->queries[i]))
 			module->report.named_count++;
 	dwarf_reader_free(work->dwarf);
+	symbol_index_free(work->index);
 	elf_image_close(&work->image);
 	elf_image_close(&work->debug);
 	elf_image_close(&work->mini);

@@ -156,6 +156,65 @@ void symbol_table_match(const struct elf_image *image, const char *section, cons
 			matches[i] = found[i];
 }
 
+void symbol_table_boundaries(
+	const struct elf_image *image, const char *section, struct boundaries *boundaries)
+{
+	struct elf_bytes names;
+	const struct elf_section *const table = find_table(image, section, &names);
+
+	if (table == NULL)
+		return;
+	for (uint64_t at = 0; table->size - at >= sizeof(Elf64_Sym); at += sizeof(Elf64_Sym)) {
+		Elf64_Sym symbol;
+		memcpy(&symbol, image->data + table->offset + at, sizeof symbol);
+		if (!is_function(image, &symbol))
+			continue;
+		boundaries_add(boundaries, symbol.st_value);
+		boundaries_add(boundaries, symbol.st_value + symbol.st_size);
+	}
+}
+
+void symbol_images_open_mini(const struct elf_image *mapped, struct elf_image *mini)
+{
+	const struct elf_section *const section = elf_image_section(mapped, ".gnu_debugdata");
+	struct elf_bytes bytes;
+	struct error err;
+
+	if (section == NULL ||
+		!unpack_xz(mapped->data + section->offset, section->size, &bytes, &err))
+		return;
+	/* A damaged one is as good as none: the exported names remain. */
+	(void)!elf_image_over(".gnu_debugdata", bytes.data, bytes.size, bytes.owned, mini, &err);
+}
+
+enum symbol_source symbol_images_match(const struct symbol_images *images, const uint64_t *vaddrs,
+	size_t count, struct symbol_match *matches)
+{
+	const struct elf_image *const sources[] = { images->mapped, images->debug, images->mini };
+	enum symbol_source source = SYMBOL_SOURCE_NONE;
+
+	for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+		if (!symbol_table_exists(sources[i], ".symtab"))
+			continue;
+		source = SYMBOL_SOURCE_TABLE;
+		symbol_table_match(sources[i], ".symtab", vaddrs, count, matches);
+	}
+	if (!symbol_table_exists(images->mapped, ".dynsym"))
+		return source;
+	if (source == SYMBOL_SOURCE_NONE)
+		source = SYMBOL_SOURCE_DYNAMIC;
+	symbol_table_match(images->mapped, ".dynsym", vaddrs, count, matches);
+	return source;
+}
+
+void symbol_images_boundaries(const struct symbol_images *images, struct boundaries *boundaries)
+{
+	symbol_table_boundaries(images->mapped, ".symtab", boundaries);
+	symbol_table_boundaries(images->debug, ".symtab", boundaries);
+	symbol_table_boundaries(images->mini, ".symtab", boundaries);
+	symbol_table_boundaries(images->mapped, ".dynsym", boundaries);
+}
+
 size_t symbol_name_size(const char *name)
 {
 	const char *const version = strchr(name, '@');

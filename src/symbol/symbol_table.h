@@ -16,7 +16,9 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include "symbol/boundaries.h"
 #include "symbol/elf_image.h"
+#include "symbol/symbol.h"
 
 struct symbol_match {
 	const char *name; /* in the image; NULL where no symbol contains the address */
@@ -31,6 +33,28 @@ bool symbol_table_exists(const struct elf_image *image, const char *section);
 /* Fills the matches that are still without a name. `vaddrs` is sorted. */
 void symbol_table_match(const struct elf_image *image, const char *section, const uint64_t *vaddrs,
 	size_t count, struct symbol_match *matches);
+
+/* Adds where each function of the table begins and ends. */
+void symbol_table_boundaries(
+	const struct elf_image *image, const char *section, struct boundaries *boundaries);
+
+/*
+ * The images with symbols of a module: the mapped file, its debug file, and the one inside the
+ * first one's .gnu_debugdata. All may be empty.
+ */
+struct symbol_images {
+	const struct elf_image *mapped;
+	const struct elf_image *debug;
+	const struct elf_image *mini;
+};
+
+/* Opens the image inside .gnu_debugdata; a damaged one is left empty. */
+void symbol_images_open_mini(const struct elf_image *mapped, struct elf_image *mini);
+
+/* Fills the matches from all tables of the images; the best source there was. */
+enum symbol_source symbol_images_match(const struct symbol_images *images, const uint64_t *vaddrs,
+	size_t count, struct symbol_match *matches);
+void symbol_images_boundaries(const struct symbol_images *images, struct boundaries *boundaries);
 
 /* The length of a symbol's name without its version ("@@GLIBC_2.2.5"). */
 size_t symbol_name_size(const char *name);

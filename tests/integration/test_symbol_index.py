@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An index of symbols has the names, files and lines that the files have which it was made from."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+from processes import BUILD, Case
+from symbol_programs import build_in, run
+
+TOOL = str(BUILD / "tests/integration/symbolize")
+HEAPCTL = str(BUILD / "heapctl")
+
+
+def text_addresses(path):
+    """Each address of the code."""
+    found = re.search(r" \.text\s+\w+\s+(\w+)\s+\w+\s+(\w+)", run("readelf", "-SW", path))
+    start, size = (int(field, 16) for field in found.groups())
+    return list(range(start, start + size))
+
+
+def build_id_of(path):
+    return re.search(r"Build ID: (\w+)", run("readelf", "-n", path)).group(1)
+
+
+class IndexCase(Case):
+    def setUp(self):
+        super().setUp()
+        self.home = os.path.join(self.folder, "home")
+        self.ids = os.path.join(self.folder, "ids")
+        os.mkdir(self.home)
+
+    def heapctl(self, *arguments):
+        environment = {k: v for k, v in os.environ.items() if k != "XDG_CACHE_HOME"} | {"HOME": self.home}
+        return subprocess.run([HEAPCTL, *arguments], env=environment, capture_output=True, text=True)
+
+    def index(self, *arguments):
+        result = self.heapctl("symbols", "index", *arguments)
+        self.assertEqual(0, result.returncode, result.stderr)
+        return result.stderr
+
+    def ask(self, path, addresses, *options):
+        given = "".join(f"{address:x}\n" for address in addresses)
+        result = subprocess.run([TOOL, *options, path, "-"], input=given, stdout=subprocess.PIPE, text=True, check=True)
+        answer = json.loads(result.stdout)
+        return answer["results"], answer["modules"][0]
+
+    def strip(self, path):
+        stripped = os.path.join(self.folder, "stripped")
+        run("strip", path, "-o", stripped)
+        return stripped
+
+    def place(self, folder, path):
+        build_id = build_id_of(path)
+        return os.path.join(folder, ".build-id", build_id[:2], build_id[2:] + ".debug")
+
+
+class SameAnswers(IndexCase):
+    def check(self, compiler="gcc", flags=("-g",), link=(), source="dwarf"):
+        """Every byte of the code: the stripped program with its index, and the program with its debug information."""
+        path = build_in(os.path.join(self.folder, "program"), compiler=compiler, flags=flags, link=link)
+        addresses = text_addresses(path)
+        expected, _ = self.ask(path, addresses)
+        self.assertGreater(sum(bool(result["frames"]) for result in expected), 100)
+        self.index("--folder", self.ids, path)
+        found, module = self.ask(self.strip(path), addresses, "--build-id-dir", self.ids)
+        self.assertEqual(self.place(self.ids, path), module["debug_file"])
+        self.assertEqual(("", source), (module["problem"], module["source"]))
+        for mine, theirs in zip(found, expected):
+            # The stripped program tells where functions begin that have no name; so does the other.
+            self.assertEqual(theirs, mine, hex(mine["address"]))
+        self.assertLess(os.path.getsize(module["debug_file"]), os.path.getsize(path))
+
+    def test_gcc(self):
+        self.check()
+
+    def test_gcc_dwarf4(self):
+        self.check(flags=["-g", "-gdwarf-4"])
+
+    def test_gcc_dwarf2(self):
+        self.check(flags=["-g", "-gdwarf-2", "-gstrict-dwarf"])
+
+    def test_gcc_without_optimization(self):
+        self.check(flags=["-g", "-O0"])
+
+    def test_gcc_link_time_optimization(self):
+        self.check(flags=["-g", "-flto"])
+
+    def test_gcc_type_units(self):
+        self.check(flags=["-g", "-fdebug-types-section"])
+
+    def test_gcc_split(self):
+        self.check(flags=["-g", "-gsplit-dwarf"])
+
+    def test_gcc_compressed(self):
+        self.check(flags=["-g", "-gz"])
+
+    def test_clang_without_aranges(self):
+        self.check(compiler="clang", flags=["-g", "-ffunction-sections"], link=["-Wl,--build-id"])
+
+    def test_symbol_table_alone(self):
+        self.check(flags=[], source="table")
+
+
+class Use(IndexCase):
+    """Where an index is found, and what is said of one that cannot be used."""
+
+    def setUp(self):
+        super().setUp()
+        self.program = build_in(os.path.join(self.folder, "program"), flags=["-g"])
+        self.addresses = text_addresses(self.program)[::7]
+        self.expected, _ = self.ask(self.program, self.addresses)
+        self.cache = os.path.join(self.home, ".cache/heapctl")
+
+    def test_the_cache_is_searched_first(self):
+        said = self.index(self.program)
+        place = self.place(self.cache, self.program)
+        self.assertIn(place, said)
+        self.assertEqual(0o600, os.stat(place).st_mode & 0o777)
+        for path in (self.strip(self.program), self.program):
+            found, module = self.ask(path, self.addresses, "--cache-dir", self.cache)
+            self.assertEqual(place, module["debug_file"])
+            self.assertEqual(self.expected, found)
+
+    def test_other_addresses_need_no_debug_file_either(self):
+        self.index(self.program)
+        stripped = self.strip(self.program)
+        half = len(self.addresses) // 2
+        for part in (slice(0, half), slice(half, None)):
+            found, _ = self.ask(stripped, self.addresses[part], "--cache-dir", self.cache)
+            self.assertEqual(self.expected[part], found)
+
+    def test_an_index_that_comes_later_is_used(self):
+        stripped = self.strip(self.program)
+        self.assertEqual("dynamic", self.ask(stripped, self.addresses, "--cache-dir", self.cache)[1]["source"])
+        self.index(self.program)
+        self.assertEqual(self.expected, self.ask(stripped, self.addresses, "--cache-dir", self.cache)[0])
+
+    def test_the_program_may_be_gone(self):
+        self.index(self.program)
+        maps = []
+        for line in run("readelf", "-lW", self.program).splitlines():
+            fields = line.split()
+            if fields[:1] == ["LOAD"]:
+                offset, vaddr, size = int(fields[1], 16), int(fields[2], 16), int(fields[4], 16)
+                maps += ["--map", f"{vaddr & -4096:x}-{vaddr + size + 4095 & -4096:x}:{offset & -4096:x}=/gone/program"]
+        answer = json.loads(run(TOOL, "--build-id", build_id_of(self.program), "--cache-dir", self.cache, *maps,
+                                *map(hex, self.addresses)))
+        self.assertEqual([result["frames"] for result in self.expected], [result["frames"] for result in answer["results"]])
+
+    def test_of_a_stripped_program_with_its_debug_file(self):
+        debug = self.place(self.ids, self.program)
+        os.makedirs(os.path.dirname(debug))
+        run("objcopy", "--only-keep-debug", self.program, debug)
+        stripped = self.strip(self.program)
+        self.assertIn(f" % of {debug}: ", self.index("--build-id-dir", self.ids, stripped))
+        shutil.rmtree(self.ids)
+        self.assertEqual(self.expected, self.ask(stripped, self.addresses, "--cache-dir", self.cache)[0])
+
+    def test_report_takes_names_from_it(self):
+        self.index(self.program)
+        stripped = self.strip(self.program)
+        address = next(result["address"] for result in self.expected if len(result["frames"]) > 2)
+        profile = os.path.join(self.folder, "a.heap")
+        maps = pathlib.Path(profile).parent / "maps"
+        lines = []
+        for line in run("readelf", "-lW", stripped).splitlines():
+            fields = line.split()
+            if fields[:1] == ["LOAD"]:
+                offset, vaddr, size = int(fields[1], 16), int(fields[2], 16), int(fields[4], 16)
+                lines.append(f"{vaddr & -4096:x}-{vaddr + size + 4095 & -4096:x} r-xp {offset & -4096:08x} 00:00 1 {stripped}")
+        maps.write_text("\n".join(lines))
+        pathlib.Path(profile).write_text(f"heap_v2/1\n  t*: 1: 8 [0: 0]\n@ {address + 1:#x}\n  t*: 1: 8 [0: 0]\n\n"
+                                         "MAPPED_LIBRARIES:\n" + maps.read_text() + "\n")
+        result = self.heapctl("report", "--text", "--lines", "--no-prune", profile)
+        frames = next(r["frames"] for r in self.expected if r["address"] == address)
+        self.assertIn(os.path.basename(frames[0]["file"]) + ":" + str(frames[0]["line"]), result.stdout, result.stderr)
+        self.assertNotIn("debug file was not found", result.stderr)
+
+    def test_of_another_version(self):
+        self.index(self.program)
+        place = pathlib.Path(self.place(self.cache, self.program))
+        contents = bytearray(place.read_bytes())
+        contents[contents.index(b"heapidx\0") + 8] += 1
+        place.write_bytes(contents)
+        module = self.ask(self.strip(self.program), self.addresses, "--cache-dir", self.cache)[1]
+        self.assertIn("it is of another version of heapctl", module["problem"])
+        self.assertIn("heapctl symbols index", module["hint"])
+        # The program's own debug information needs no index.
+        found, module = self.ask(self.program, self.addresses, "--cache-dir", self.cache)
+        self.assertEqual((self.expected, ""), (found, module["problem"]))
+
+    def test_of_another_build_is_not_used(self):
+        other = build_in(os.path.join(self.folder, "other"), flags=["-g", "-O1"])
+        place = self.place(self.cache, self.program)
+        self.index(other, "-o", os.path.join(self.folder, "other.index"))
+        os.makedirs(os.path.dirname(place))
+        os.chmod(self.cache, 0o700)
+        shutil.copy(os.path.join(self.folder, "other.index"), place)
+        found, module = self.ask(self.program, self.addresses, "--cache-dir", self.cache)
+        self.assertEqual((self.expected, ""), (found, module["debug_file"]))
+
+    def check_refused(self, path, *words):
+        result = self.heapctl("symbols", "index", path)
+        self.assertEqual(1, result.returncode)
+        for word in words:
+            self.assertIn(word, result.stderr)
+
+    def test_what_cannot_be_indexed_is_refused(self):
+        without = os.path.join(self.folder, "without")
+        run("objcopy", "--remove-section=.note.gnu.build-id", self.program, without)
+        self.check_refused(without, "it has no build-id", "-Wl,--build-id")
+        bare = os.path.join(self.folder, "bare")
+        run("gcc", "-nostdlib", "-static", "-Wl,--build-id", "-s", "-x", "c", "-o", bare, "-", input="void _start(void) {}")
+        self.check_refused(bare, "it has no symbols", "debug file")
+        self.check_refused(os.path.join(self.folder, "absent"), "not found")
+        text = os.path.join(self.folder, "text")
+        pathlib.Path(text).write_text("no program\n")
+        self.check_refused(text, "not an ELF file")
+
+    def test_part_of_the_debug_information_is_not_enough(self):
+        path = build_in(os.path.join(self.folder, "split"), flags=["-g", "-gsplit-dwarf"])
+        for dwo in pathlib.Path(path).parent.glob("*.dwo"):
+            dwo.unlink()
+        self.check_refused(path, ".dwo was not found")
+
+    def test_same_bytes_each_time(self):
+        outputs = []
+        for name in ("one", "two"):
+            outputs.append(os.path.join(self.folder, name))
+            self.index(self.program, "-o", outputs[-1])
+        self.assertEqual(*(pathlib.Path(path).read_bytes() for path in outputs))
+
+    def test_wrong_command_lines(self):
+        for arguments, word in ((("make", self.program), "unknown action 'make'"), (("index",), "no file given"),
+                                (("index", "a", "b", "-o", "c"), "one file")):
+            result = self.heapctl("symbols", *arguments)
+            self.assertEqual(2, result.returncode, result.stderr)
+            self.assertIn(word, result.stderr)
+
