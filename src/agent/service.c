@@ -70,8 +70,10 @@ static bool check_must_end(struct service *service, struct error *reason)
 		return false;
 	log_write(service->log, LOG_INFO, "the process has entered a sandbox: the agent ends");
 	service->must_end = true;
-	return !error_set(reason, ERROR_STATE,
+	error_set(reason, ERROR_STATE,
 		"the process has entered a sandbox that the agent must not weaken");
+	return !error_hint(reason, "the agent ends; a command starts it again where it can be in "
+				   "that sandbox, too");
 }
 
 static void handle_request(

@@ -283,6 +283,13 @@ static void examine_silence(
 			"profile it without that filter, for example on a test machine",
 			"its agent is loaded but does not answer: it ends in a process that "
 			"filters its own system calls (seccomp)");
+	else if (subject->process->file_uid != subject->process->effective_uid)
+		diagnosis_add(diagnosis, FINDING_WRONG, "agent-silent",
+			"start it without HEAPCTL_THREAD=on-demand: its agent makes the socket "
+			"before",
+			"its agent is loaded but does not answer: the process makes files as uid "
+			"%u (setfsuid), which may make no socket in its folder",
+			(unsigned)subject->process->file_uid);
 	else if (discovery_usable_folder(subject->process, folder))
 		diagnosis_add(diagnosis, FINDING_WRONG, "agent-silent",
 			"start it without its sandbox, or with HEAPCTL_LOG=stderr: the agent then "

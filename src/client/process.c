@@ -130,11 +130,13 @@ static bool is_same(pid_t pid, const char *name)
 
 static void read_ids(struct process *process, const char *status)
 {
-	unsigned real = 0, effective = 0;
+	unsigned real = 0, effective = 0, saved = 0, file = 0;
 
-	sscanf(process_status_field(status, "Uid"), "%u %u", &real, &effective);
+	sscanf(process_status_field(status, "Uid"), "%u %u %u %u", &real, &effective, &saved,
+		&file);
 	process->uid = real;
 	process->effective_uid = effective;
+	process->file_uid = file;
 	process->parent = atoi(process_status_field(status, "PPid"));
 	process->inner_pid = process->pid;
 	/* "NSpid: 4711 12 1": from our namespace down to its own. */

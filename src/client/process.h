@@ -20,8 +20,8 @@ struct process {
 	pid_t pid;
 	pid_t inner_pid;
 	pid_t parent;
-	uid_t uid, effective_uid;
-	char comm[16]; /* what the main thread calls itself */
+	uid_t uid, effective_uid, file_uid; /* the last: setfsuid(2) */
+	char comm[16];			    /* what the main thread calls itself */
 	/*
 	 * comm, whole where it was cut, or exe's where comm is not the program's; printable UTF-8.
 	 */

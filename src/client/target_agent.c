@@ -120,6 +120,11 @@ static bool explain_no_agent(const struct process *process, bool is_only, struct
 				"HEAPCTL_DIR, %.100s, does not exist: an agent that was attached "
 				"with it creates it again within ten seconds, if it can",
 				getenv("HEAPCTL_DIR"));
+		if (process->file_uid != process->effective_uid)
+			return error_hint(err,
+				"it makes files as uid %u (setfsuid), which may make no socket in "
+				"the folder of its agent; heapctl doctor %d explains more",
+				(unsigned)process->file_uid, (int)process->pid);
 		if (discovery_usable_folder(process, folder))
 			return error_hint(err,
 				"it may be in a sandbox (Landlock) that lets it make no file or "

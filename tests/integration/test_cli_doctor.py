@@ -383,6 +383,12 @@ class Doctor(Case):
                 self.assertNotIn("HEAPCTL_DIR may differ", said)
                 self.assertIn("it may be in a sandbox (Landlock)", self.examine(pid, ok=False)["agent-silent"]["message"])
 
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to change the user of files")
+    def test_another_user_of_files(self):
+        pid = self.forked("ctypes.CDLL(None).setfsuid(65534)")
+        self.assertIn("it makes files as uid 65534 (setfsuid), which may make no socket", self.heapctl("activate", pid, code=1)[1])
+        self.assertIn("makes files as uid 65534", self.examine(pid, ok=False)["agent-silent"]["message"])
+
     def test_a_child_that_restricts_its_files(self):
         """Its agent wakes, cannot read /proc and ends; Landlock is not visible from outside."""
         if ctypes.CDLL(None, use_errno=True).syscall(444, None, 0, 1) < 1:
