@@ -15,8 +15,10 @@ import { problemBox } from '/assets/controls.js';
 import { button, el } from '/assets/dom.js';
 import { showFiles, startDrop } from '/assets/files.js';
 import { offerFleet, showFleet } from '/assets/fleet.js';
+import { startKeys } from '/assets/keys.js';
 import { showTarget } from '/assets/target.js';
 import { showTargets } from '/assets/targets.js';
+import { startViews } from '/assets/views.js';
 
 const content = document.getElementById('content');
 const crumbs = document.getElementById('crumbs');
@@ -119,5 +121,7 @@ function takeToken() {
 takeToken();
 startTheme();
 startDrop();
+startViews();
+startKeys();
 addEventListener('hashchange', show);
 show();

@@ -7,6 +7,12 @@ export function fill(element, ...children) {
   element.replaceChildren(...children.flat(Infinity).filter(child => child !== null && child !== undefined && child !== false));
 }
 
+/* A step that Back undoes; none where the address stays. */
+export function pushAddress(hash) {
+  if (hash !== location.hash)
+    history.pushState(null, '', hash);
+}
+
 /* A button that is disabled while its action runs, and reports a failure. */
 export function actionButton(text, action, options = {}) {
   const element = button(text, async () => {
@@ -123,7 +129,7 @@ export function keepTrying(place, step, period_ms) {
 }
 
 /* Calls `step` now and every `period_ms` while the page is visible. Returns a function that stops it. */
-function repeat(step, period_ms) {
+export function repeat(step, period_ms) {
   let timer = 0;
   let stopped = false;
   const run = async () => {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the kept snapshots of a process say in words, with a way to the evidence. */
 import { getJson, query } from '/assets/api.js';
+import { repeat } from '/assets/controls.js';
 import { el } from '/assets/dom.js';
 import { bytes, count } from '/assets/format.js';
 import { dateTime } from '/assets/time.js';
 
 const DAY = 86400000;
 const SUSPECTS_SHOWN = 3;
+const REFRESH_MS = 60000;
 
 /* "lpInsert under lpAppend": the function, and who calls it in most of what grew. */
 function describeSite({ name, stack = '' }) {
@@ -35,30 +37,49 @@ function expectation(...words) {
   return el('p.quiet.findings', ...words);
 }
 
-/* Of the last day. */
-async function findingsOf(status) {
-  const { keeps_history: hasHistory } = await getJson('/api/v1/targets');
+/* Of the last day; null where nothing has changed since the snapshots with that key. */
+async function findingsOf(status, known, signal) {
+  const { keeps_history: hasHistory } = await getJson('/api/v1/targets', { signal });
   if (!hasHistory)
-    return expectation('With a history this page says what grows: start ', el('code', 'heapctl serve --history FOLDER'), '.');
+    return [expectation('With a history this page says what grows: start ', el('code', 'heapctl serve --history FOLDER'), '.'), ''];
   const path = `/targets/${encodeURIComponent(status.name)}/api/v1`;
   const process = { pid: status.pid };
-  const { snapshots } = await getJson(`${path}/timeline${query({ from_ms: Date.now() - DAY, ...process, max: 100 })}`);
+  const { snapshots } = await getJson(`${path}/timeline${query({ from_ms: Date.now() - DAY, ...process, max: 100 })}`, { signal });
   const first = snapshots[0], last = snapshots.at(-1);
+  const key = `${first?.id}-${last?.id}`;
+  if (key === known)
+    return null;
   if (snapshots.length < 3)
-    return expectation(`Growth is shown from three kept profiles on; there are ${count(snapshots.length)} of the last day.`);
+    return [expectation(`Growth is shown from three kept profiles on; there are ${count(snapshots.length)} of the last day.`), key];
   const range = { from_ms: first.time_ms, to_ms: last.time_ms };
-  const trend = await getJson(`${path}/trend${query({ ...range, ...process, format: 'json' })}`);
+  const trend = await getJson(`${path}/trend${query({ ...range, ...process, format: 'json' })}`, { signal });
   if (trend.total.kind === 'unknown')
-    return expectation(`The ${count(snapshots.length)} kept profiles of the last day are too few to tell growth from chance.`);
+    return [expectation(`The ${count(snapshots.length)} kept profiles of the last day are too few to tell growth from chance.`), key];
   const view = { ...process, base: first.id, at: last.id, begin: first.time_ms, end: last.time_ms, show: 'trend' };
-  return describe(trend, last, `#/${encodeURIComponent(status.name)}/history?${new URLSearchParams(view)}`);
+  return [describe(trend, last, `#/${encodeURIComponent(status.name)}/history?${new URLSearchParams(view)}`), key];
 }
 
-/* It takes as long as reading the profiles does, and the page does not depend on it. */
-export async function showFindings(place, status) {
-  try {
-    place.replaceChildren(await findingsOf(status));
-  } catch (problem) {
-    place.replaceChildren(el('p.quiet', `The kept profiles could not be compared: ${problem.message}`));
-  }
+/*
+ * It takes as long as reading the profiles does, and the page does not depend on it. A new snapshot brings
+ * new findings. Returns a function that ends it, with the request that runs.
+ */
+export function showFindings(place, status) {
+  const request = new AbortController();
+  let known = null;
+  const end = repeat(async () => {
+    try {
+      const found = await findingsOf(status, known, request.signal);
+      if (found !== null && !request.signal.aborted) {
+        place.replaceChildren(found[0]);
+        known = found[1];
+      }
+    } catch (problem) {
+      if (!request.signal.aborted)
+        place.replaceChildren(el('p.quiet', `The kept profiles could not be compared: ${problem.message}`));
+    }
+  }, REFRESH_MS);
+  return () => {
+    end();
+    request.abort();
+  };
 }

@@ -5,9 +5,10 @@
  * base and at the snapshots that are chosen, begin and end their times, show what is made of two.
  */
 import { download, getJson, query } from '/assets/api.js';
-import { actionButton, copyLink, fill, keepTrying, problemBox, saveMenu, segments, select, startView } from '/assets/controls.js';
+import { actionButton, copyLink, fill, keepTrying, problemBox, pushAddress, saveMenu, segments, select, startView } from '/assets/controls.js';
 import { button, el } from '/assets/dom.js';
 import { processKey } from '/assets/holes.js';
+import { NoteList } from '/assets/notes.js';
 import { PICTURE_KEYS, PictureView } from '/assets/picture.js';
 import { saveCurves } from '/assets/saved_curves.js';
 import { dateTime, duration, zone } from '/assets/time.js';
@@ -21,6 +22,12 @@ const SNAPSHOTS_MAX = 2000;
 const REFRESH_MS = 5000;
 const KEYS = ['live', 'last', 'from', 'to', 'pid', 'started', 'base', 'at', 'begin', 'end', 'show'];
 
+/* When the suspected leaks began, as far as they did so after the first profile. */
+function onsetsOf(trend) {
+  return trend.sites.filter(site => site.is_suspect && site.onset_hours !== undefined)
+    .map(site => ({ time_ms: trend.first_ms + site.onset_hours * HOUR, name: site.name }));
+}
+
 class HistoryView {
   constructor(page, name, values) {
     this.name = name;
@@ -31,7 +38,8 @@ class HistoryView {
     this.timeline = new Timeline((first, last) => this.choose(first, last));
     this.help = el('p.quiet', { id: 'timeline-help' }, 'Click a snapshot to see what was in use then. Drag over the curves to see what grew. ',
       'Keys: arrows move, Enter chooses, Shift makes a range.');
-    this.chart = el('div.panel', this.timeline.element, this.help);
+    this.notes = new NoteList(this.path('notes', {}), () => this.load(), note => this.showSince(note));
+    this.chart = el('div.panel', this.timeline.element, this.help, this.notes.element);
     this.result = el('section.result');
     page.append(this.bar, this.trouble, this.chart, this.result);
   }
@@ -68,10 +76,10 @@ class HistoryView {
   }
 
   async load() {
-    const [{ snapshots }, { processes }] = await Promise.all([
+    const [{ snapshots, notes }, { processes }] = await Promise.all([
       getJson(this.path('timeline', { ...this.range, ...this.process, max: SNAPSHOTS_MAX })),
       getJson(this.path('timeline', { max: 2 }))]);
-    const key = JSON.stringify([snapshots.length, snapshots[0]?.id, snapshots.at(-1)?.id, processes.length]);
+    const key = JSON.stringify([snapshots.length, snapshots[0]?.id, snapshots.at(-1)?.id, processes.length, notes.map(({ id }) => id)]);
     if (key === this.shown)
       return;
     const isFirst = this.shown === '';
@@ -81,6 +89,8 @@ class HistoryView {
     this.drawBar();
     const seen = new Set(snapshots.map(processKey));
     this.timeline.show(snapshots, processes.filter(process => seen.has(processKey(process))), this.selection());
+    this.timeline.setNotes(notes);
+    this.notes.show(notes);
     this.chart.hidden = snapshots.length === 0;
     if (isFirst || snapshots.length === 0)
       this.drawResult();
@@ -99,7 +109,7 @@ class HistoryView {
 
   change(changes) {
     Object.assign(this.values, changes);
-    history.pushState(null, '', this.link());
+    pushAddress(this.link());
   }
 
   /* Shows another part of the timeline; the selection stays. */
@@ -121,6 +131,15 @@ class HistoryView {
     });
     this.timeline.show(this.snapshots, this.timeline.processes, [first, last]);
     this.drawResult();
+  }
+
+  /* From the last snapshot before the note, so that a step at once is in it. */
+  showSince(note) {
+    const before = this.snapshots.findLast(snapshot => snapshot.time_ms <= note.time_ms) ?? this.snapshots[0];
+    const last = this.snapshots.at(-1);
+    if (before === last)
+      throw new Error('No snapshot was taken since this note.');
+    this.choose(before, last);
   }
 
   drawBar() {
@@ -159,6 +178,7 @@ class HistoryView {
   async drawResult() {
     this.view?.close();
     this.view = null;
+    this.timeline.setOnsets([]);
     const { values } = this;
     if (!values.at) {
       this.result.replaceChildren();
@@ -196,6 +216,7 @@ class HistoryView {
       values: this.values,
       range: () => ({ ...between, ...this.process }),
       link: () => this.link(),
+      shown: trend => this.timeline.setOnsets(onsetsOf(trend)),
       difference: site => this.link({ show: 'difference', shape: 'flame', view: new URLSearchParams({ search: site.name }).toString() }),
       remedies: problem => problem.status !== 409 ? [] : this.processes.filter(process => process.first_ms <= between.to_ms && process.last_ms >= between.from_ms)
         .slice(0, 8).map(process => button(`Only pid ${process.pid}`, async () => {

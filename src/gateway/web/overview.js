@@ -143,13 +143,14 @@ export async function showOverview(page, target, first) {
     last = text;
   };
   draw(first);
-  showFindings(findings, first);
+  const endFindings = showFindings(findings, first);
   const end = keepTrying(trouble, async () => {
     await curves.ask(() => getJson(target.path(`/api/v1/history?since_ms=${curves.lastTime}`)));
     await refresh();
   }, 1000);
   return () => {
     end();
+    endFindings();
     run.close();
     curves.close();
   };

@@ -13,9 +13,11 @@
  *	explain(problem)	where there is one: shows it in place of the picture, or returns false
  */
 import { download, getJson, getText } from '/assets/api.js';
-import { actionButton, copyLink, fill, filters, patternInput, problemBox, saveMenu, segments, select } from '/assets/controls.js';
+import { actionButton, copyLink, fill, filters, patternInput, problemBox, pushAddress, saveMenu, segments, select } from '/assets/controls.js';
 import { el } from '/assets/dom.js';
+import { loadFlame } from '/assets/flame_script.js';
 import { GraphView } from '/assets/graph.js';
+import { showKeys } from '/assets/keys.js';
 import { RowTable } from '/assets/table.js';
 
 const SHAPES = [['flame', 'Flame graph'], ['graph', 'Call graph'], ['text', 'Table'], ['source', 'Source']];
@@ -37,19 +39,6 @@ const FILTERS = [['focus', 'only', 'only stacks with a function or file that mat
   ['bytes', 'object size', 'only objects of this size: 64kb:1mb, 4096: or :4096']];
 
 export const PICTURE_KEYS = ['shape', 'counter', 'granularity', ...FILTERS.map(([key]) => key), 'sort', 'rows', 'function', 'view'];
-
-let flameScript = null;
-
-/* The flame graph's script is not a module; it is loaded when it is first needed. */
-function loadFlame() {
-  flameScript ??= new Promise((resolve, reject) => {
-    const script = el('script', { src: '/assets/flame.js' });
-    script.addEventListener('load', resolve);
-    script.addEventListener('error', () => reject(new Error('The flame graph\u2019s script did not load.')));
-    document.head.append(script);
-  });
-  return flameScript;
-}
 
 export class PictureView {
   constructor(source) {
@@ -85,7 +74,7 @@ export class PictureView {
   set(changes) {
     const isSame = Object.keys(changes).every(key => PICTURE_KEYS.includes(key));
     Object.assign(this.source.values, isSame ? {} : { view: '' }, changes);
-    history.replaceState(null, '', this.source.link());
+    pushAddress(this.source.link());
     const focused = this.focusedLabel();
     this.drawControls();
     this.controls.querySelector(focused)?.focus();
@@ -142,18 +131,19 @@ export class PictureView {
   }
 
   async draw_flame(signal) {
-    await loadFlame();
+    const flame = await loadFlame();
     const load = async options => getJson(this.source.path('flame-data', { frames: FRAMES, ...options }), this.fetchOptions(signal));
-    const data = await load(globalThis.heapctlFlame.query(this.source.values.view ?? ''));
+    const data = await load(flame.query(this.source.values.view ?? ''));
     if (signal.aborted)
       return;
     const box = el('div.flame');
     this.place.replaceChildren(box);
-    this.flame = globalThis.heapctlFlame(box, data, {
+    this.flame = flame(box, data, {
       embedded: {
         load,
         text: this.source.values.view ?? '',
         theme: document.documentElement.dataset.theme,
+        showKeys,
         toggleTheme: () => document.getElementById('theme').click(),
         changed: (view, isStep) => {
           this.source.values.view = view;
@@ -185,8 +175,13 @@ export class PictureView {
     const { values } = this.source;
     this.rows = new RowTable(options => getJson(this.path('rows', options), this.fetchOptions(signal)), values, this.source.isDifference(), {
       changed: chosen => {
+        const isStep = chosen.rows === values.rows;
         Object.assign(values, chosen);
-        history.replaceState(null, '', this.source.link());
+        /* A search is typed letter by letter. */
+        if (isStep)
+          pushAddress(this.source.link());
+        else
+          history.replaceState(null, '', this.source.link());
       },
       /* The function by its whole name. */
       pick: ({ name }) => this.set({ shape: 'flame', view: new URLSearchParams({ search: `^${name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}$` }).toString() }),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The kept snapshots of a name over time: one line for each figure and process, a tick for each snapshot,
- * a mark where a process began, a shade where nothing was kept. A click chooses a snapshot, dragging a range between two; so do the
+ * a mark where a process began, a shade where nothing was kept, a flag for each note, a dashed line where a leak began. A click chooses a snapshot, dragging a range between two; so do the
  * arrow keys with Enter and Shift.
  */
 import { el, svg } from '/assets/dom.js';
@@ -10,7 +10,11 @@ import { findHoles, holeTest, processKey } from '/assets/holes.js';
 import { dateTime } from '/assets/time.js';
 
 const HEIGHT = 280;
-const TOP = 26;
+const TOP = 40;
+/* Marks closer than this are drawn as one, with their number. */
+const CLUSTER = 12;
+const NOTE_WIDTH = 130;
+const NOTE_CHARACTERS = 18;
 const LEFT = 64;
 const RIGHT = 12;
 const STRIP = 14;
@@ -19,12 +23,22 @@ const PLOT_BOTTOM = HEIGHT - BOTTOM;
 const DRAG_PIXELS = 5;
 const BEGIN_WIDTH = 110;
 
+const REASONS_SHOWN = 5;
+
+function describeCaptures(snapshots) {
+  const lines = snapshots.slice(0, REASONS_SHOWN).map(({ time_ms: time, reason }) => `${dateTime(time)}: ${reason}`);
+  return snapshots.length === 1 ? snapshots[0].reason
+    : [`${snapshots.length} captures`, ...lines, ...snapshots.length > REASONS_SHOWN ? ['\u2026'] : []].join('\n');
+}
+
 export class Timeline {
   /* choose(first, last): snapshots, equal for one */
   constructor(choose) {
     this.choose = choose;
     this.snapshots = [];
     this.selection = null;
+    this.notes = [];
+    this.onsets = [];
     this.at = -1;
     this.picture = svg('svg', {
       class: 'curves timeline', height: HEIGHT, tabindex: 0, role: 'slider', 'aria-label': 'kept snapshots', 'aria-describedby': 'timeline-help',
@@ -54,6 +68,18 @@ export class Timeline {
     this.draw();
   }
 
+  /* [{ time_ms, text }], by time */
+  setNotes(notes) {
+    this.notes = notes;
+    this.draw();
+  }
+
+  /* [{ time_ms, name }]: when the growth of a suspected leak began */
+  setOnsets(onsets) {
+    this.onsets = onsets;
+    this.draw();
+  }
+
   draw() {
     const width = this.element.clientWidth;
     if (width === 0 || this.snapshots.length === 0)
@@ -70,7 +96,7 @@ export class Timeline {
     this.band = svg('g');
     this.cursorLine = svg('line', { class: 'cursor', y1: TOP, y2: PLOT_BOTTOM, x1: -9, x2: -9 });
     this.picture.setAttribute('viewBox', `0 0 ${width} ${HEIGHT}`);
-    this.picture.replaceChildren(...axes(this.scale, marks, { height: HEIGHT, left: LEFT, right: RIGHT }), ...this.holes.map(hole => this.hole(hole)), this.band, ...this.begins(), ...lines.flatMap(line => this.lines(line)),
+    this.picture.replaceChildren(...axes(this.scale, marks, { height: HEIGHT, left: LEFT, right: RIGHT }), ...this.holes.map(hole => this.hole(hole)), this.band, ...this.begins(), ...lines.flatMap(line => this.lines(line)), ...this.drawOnsets(), ...this.drawNotes(),
       ...this.ticks(), this.cursorLine);
     this.drawSelection(this.selection);
     this.point(this.at);
@@ -90,6 +116,41 @@ export class Timeline {
       free = isLeft ? width : at + BEGIN_WIDTH;
       return [line, svg('text', { class: 'mark', x: at + (isLeft ? -4 : 4), y: TOP - 10, 'text-anchor': isLeft ? 'end' : 'start' }, text)];
     });
+  }
+
+  /* Items within so few pixels of the first one together: [x, items]. */
+  cluster(items) {
+    const { x } = this.scale;
+    const groups = [];
+    for (const item of items) {
+      const at = x(item.time_ms), last = groups.at(-1);
+      if (last && at - last[0] < CLUSTER)
+        last[1].push(item);
+      else
+        groups.push([at, [item]]);
+    }
+    return groups;
+  }
+
+  drawNotes() {
+    const { start, end, width } = this.scale;
+    let free = LEFT;
+    return this.cluster(this.notes.filter(({ time_ms: time }) => time >= start && time <= end)).map(([at, notes]) => {
+      const isLeft = at > width - NOTE_WIDTH;
+      const text = notes.length > 1 ? `${notes.length} notes` : notes[0].text.length > NOTE_CHARACTERS ? `${notes[0].text.slice(0, NOTE_CHARACTERS - 1)}\u2026` : notes[0].text;
+      const hasRoom = (isLeft ? at - NOTE_WIDTH : at) >= free;
+      if (hasRoom)
+        free = isLeft ? width : at + NOTE_WIDTH;
+      return svg('g', { class: 'note' }, svg('title', {}, notes.map(note => `${dateTime(note.time_ms)}: ${note.text}`).join('\n')),
+        svg('path', { d: `M${at.toFixed(1)},${PLOT_BOTTOM}V4h9l-3,4l3,4h-9` }),
+        ...hasRoom ? [svg('text', { x: at + (isLeft ? -4 : 12), y: 12, 'text-anchor': isLeft ? 'end' : 'start' }, text)] : []);
+    });
+  }
+
+  drawOnsets() {
+    const { start, end, x } = this.scale;
+    return this.onsets.filter(({ time_ms: time }) => time > start && time < end).map(({ time_ms: time, name }) =>
+      svg('path', { class: 'onset', d: `M${x(time).toFixed(1)},${TOP}V${PLOT_BOTTOM}` }, svg('title', {}, `${name} began to grow at ${dateTime(time)}`)));
   }
 
   hole([from, to, reason]) {
@@ -118,11 +179,11 @@ export class Timeline {
     const { x } = this.scale;
     const y = PLOT_BOTTOM + 5;
     const path = snapshots => snapshots.map(snapshot => `M${x(snapshot.time_ms).toFixed(1)},${y}v${STRIP - 6}`).join('');
-    const captured = this.snapshots.filter(snapshot => snapshot.reason);
+    const captured = this.cluster(this.snapshots.filter(snapshot => snapshot.reason));
     return [svg('path', { class: 'tick', d: path(this.snapshots.filter(snapshot => !snapshot.reason)) }),
-      ...captured.map(snapshot => svg('path', {
-        class: 'captured', d: `M${x(snapshot.time_ms).toFixed(1)},${y - 1}l5,5l-5,5l-5,-5z`,
-      }, svg('title', {}, snapshot.reason)))];
+      ...captured.map(([at, snapshots]) => svg('g', { class: 'captured' }, svg('title', {}, describeCaptures(snapshots)),
+        snapshots.length === 1 ? svg('path', { d: `M${at.toFixed(1)},${y - 1}l5,5l-5,5l-5,-5z` })
+          : svg('text', { x: at + CLUSTER / 2, y: y + 8, 'text-anchor': 'middle' }, `\u25c6${snapshots.length}`)))];
   }
 
   drawSelection(selection) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What grew over a range of kept snapshots: docs/trend-json.md. */
 import { download, getJson, query } from '/assets/api.js';
-import { actionButton, copyLink, fill, filters, patternInput, problemBox, saveMenu, select } from '/assets/controls.js';
+import { actionButton, copyLink, fill, filters, patternInput, problemBox, pushAddress, saveMenu, select } from '/assets/controls.js';
 import { button, el, svg } from '/assets/dom.js';
 import { bytes, change, count } from '/assets/format.js';
 import { dateTime, duration } from '/assets/time.js';
@@ -75,7 +75,8 @@ function sparkline(trend, site, format, isLarge) {
   }, svg('path', { class: 'base', d: `M0,${y(0).toFixed(1)}H${width}` }), svg('path', { class: 'spread', d: bands }), svg('path', { class: 'line line-3', d: line }),
   ...(fit ? [svg('path', { class: site.is_suspect ? 'fit leak' : 'fit', d: fit })] : []),
   ...[site.onset_hours, site.end_hours].filter(hour => hour !== undefined)
-    .map(hour => svg('path', { class: 'onset', d: `M${x(hour).toFixed(1)},${pad}V${height - pad}` }))),
+    .map(hour => svg('path', { class: 'onset', d: `M${x(hour).toFixed(1)},${pad}V${height - pad}` })),
+  ...(isLarge ? trend.notes : []).map(note => svg('path', { class: 'note', d: `M${x(note.hours).toFixed(1)},${pad}V${height - pad}` }, svg('title', {}, `${dateTime(note.time_ms)}: ${note.text}`)))),
   isLarge ? el('p.spark-ends.quiet', el('span', `${dateTime(trend.first_ms)}: ${format(site.values[0])}`), el('span', `at most ${format(top)}`),
     el('span', `${dateTime(trend.first_ms + hours.at(-1) * HOUR)}: ${format(site.values.at(-1))}`)) : null);
 }
@@ -106,7 +107,8 @@ function verdict(trend, suspectCount) {
 }
 
 export class TrendView {
-  /* source: name, values (with those of TREND_KEYS), range() => parameters of the route, link(), difference(site) => a page address */
+  /* source: name, values (with those of TREND_KEYS), range() => parameters of the route, link(), difference(site) => a page address,
+     shown(trend), where there is one, once it is drawn */
   constructor(source) {
     this.source = source;
     this.controls = el('div.controls');
@@ -128,7 +130,7 @@ export class TrendView {
 
   set(changes) {
     Object.assign(this.source.values, changes);
-    history.replaceState(null, '', this.source.link());
+    pushAddress(this.source.link());
     this.draw();
   }
 
@@ -154,8 +156,10 @@ export class TrendView {
     this.place.replaceChildren(el('p.waiting', 'Reading the profiles and fitting their growth\u2026'));
     try {
       const trend = await getJson(this.path('json'), { signal: request.signal });
-      if (!request.signal.aborted)
-        this.show(trend);
+      if (request.signal.aborted)
+        return;
+      this.show(trend);
+      this.source.shown?.(trend);
     } catch (problem) {
       if (!request.signal.aborted)
         this.place.replaceChildren(problemBox(problem, ...this.source.remedies(problem),

@@ -474,6 +474,13 @@ class FlameGraph {
       this.change({ theme: this.isDark ? 'light' : 'dark' });
   }
 
+  showKeys() {
+    if (this.embedded?.showKeys)
+      this.embedded.showKeys();
+    else
+      this.help.showModal();
+  }
+
   handleKey(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || this.help.open)
       return;
@@ -487,7 +494,7 @@ class FlameGraph {
   keyAction(event) {
     const { state, selected, node } = this;
     const isInChart = event.target === this.chart.canvas || event.target === document.body;
-    if (event.target.closest?.('select, input'))
+    if (event.target.closest?.('select, input, dialog'))
       return null;
     if (event.key.startsWith('Arrow'))
       return isInChart ? () => this.move(event.key) : null;
@@ -498,7 +505,7 @@ class FlameGraph {
       Escape: () => this.stepBack(),
       Home: () => this.change({ zoom: [], focus: '', order: state.focus !== '' ? 'callees' : state.order }, true),
       '/': () => this.toolbar.searchInput.select(),
-      '?': () => this.help.showModal(),
+      '?': () => this.showKeys(),
       n: () => this.selectMatch(1),
       N: () => this.selectMatch(-1),
       i: () => this.change({ order: state.order === 'callers' ? 'callees' : 'callers' }),
@@ -576,4 +583,6 @@ class FlameGraph {
 }
 
 globalThis.heapctlFlame = (container, data, options = {}) => new FlameGraph(container, data, options);
+/* For the page's own list of keys. */
+globalThis.heapctlFlame.keys = KEYS;
 globalThis.heapctlFlame.query = text => filterQuery(filtersOf(new URLSearchParams(text)));

@@ -38,7 +38,7 @@ class Toolbar {
       field('Show', this.counter), this.order.element, this.direction.element, field('Colour', this.colour), this.filters, this.search,
       graph.embedded ? null
         : [this.makeSaveMenu(), makeButton('\u25d0', 'Light or dark (t)', () => graph.toggleTheme(), { 'aria-label': 'Light or dark' })],
-      makeButton('?', 'Keys (?)', () => graph.help.showModal(), { 'aria-label': 'Keys' }));
+      makeButton('?', 'Keys (?)', () => graph.showKeys(), { 'aria-label': 'Keys' }));
   }
 
   makeSelect(options, choose) {

@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Across the views of the gateway's page: addresses, back and forward, saved views, keys, and notes in the timeline."""
+import os
+import unittest
+
+import browser
+from page_case import NAME, PageCase
+from processes import wait_until
+
+
+def setUpModule():
+    browser.require()
+
+
+# What a person sees chosen.
+STATE = """JSON.stringify([location.hash, document.querySelector('.tabs [aria-current]')?.textContent ?? '',
+    [...document.querySelectorAll('main [aria-pressed=true]')].filter(e => !e.closest('.flame')).map(e => e.textContent),
+    [...document.querySelectorAll('main select')].filter(e => !e.closest('.flame, #run-length')).map(e => e.value),
+    [...document.querySelectorAll('.filters input')].map(e => e.value), document.querySelector('.fg-crumbs')?.innerText ?? '',
+    document.querySelector('[aria-sort]:not([aria-sort=none])')?.textContent ?? ''])"""
+
+
+def select_of(value):
+    """The select element with an option of this value."""
+    return f"main select:has(option[value={value}])"
+
+
+class Views(PageCase):
+    def start_history(self, count=3):
+        self.end(self.process)
+        process, port = self.start_named_redis(NAME)
+        self.start_gateway("--history", os.path.join(self.folder, "history"), "--history-every", "1s", NAME)
+        self.grow(process, port, count)
+        return process
+
+    def snapshots(self):
+        return self.get(f"/targets/{NAME}/api/v1/timeline").json["snapshots"]
+
+    def test_back_and_forward_lead_through_every_choice(self):
+        self.start_history()
+        page = self.open_page()
+        page.wait_for_text(NAME, "table")
+        drawn = "document.querySelector('.flame canvas')"
+        table = "document.querySelectorAll('.rows tbody tr').length > 2"
+        steps = [
+            (lambda: page.click_on(NAME, "table a"), "document.querySelector('.panels .panel')"),
+            *((lambda text=text: page.click_on(text, ".tabs a"), f"document.querySelector('.tabs [aria-current]')?.textContent === {text!r}")
+              for text in ("Runs", "Fragmentation", "Settings")),
+            (lambda: page.click_on("Profile", ".tabs a"), drawn),
+            (lambda: page.click_on("Table", ".segments button"), table),
+            (lambda: page.choose(select_of("inuse_objects"), "objects in use"), f"location.hash.includes('counter=inuse_objects') && {table}"),
+            (lambda: page.choose(select_of("files"), "files"), f"location.hash.includes('granularity=files') && {table}"),
+            (lambda: page.evaluate("(i => { i.value = 'dictAdd|sds'; i.dispatchEvent(new Event('change')); })(document.querySelector('.filters input'))"),
+             "location.hash.includes('focus=') && document.querySelector('.rows')"),
+            (lambda: page.click_on("Cumulative", "th button"), "location.hash.includes('sort=cum')"),
+            (lambda: page.click_on("Flame graph", ".segments button"), drawn),
+            (lambda: page.click(".flame canvas", x=40, y=83), "location.hash.includes('view=')"),
+            (lambda: page.click_on("Call graph", ".segments button"), "document.querySelector('.graph svg .node')"),
+            (lambda: page.click_on("History", ".tabs a"), "document.querySelector('.timeline path.line')"),
+            (lambda: page.click_on("hour", ".segments button"), "document.querySelector('.controls .segments [aria-pressed=true]')?.textContent === 'hour' && document.querySelector('.timeline path.line')"),
+            (lambda: page.drag(".timeline", 66, page.width_of(".timeline") - 14), "location.hash.includes('base=') && document.querySelector('.site')"),
+            (lambda: page.choose(select_of("stacks"), "stacks"), "location.hash.includes('by=stacks') && document.querySelector('.site')"),
+            (lambda: page.click_on("Difference of the two ends", ".segments button"), drawn),
+        ]
+        states = [page.evaluate(STATE)]
+        for act, is_there in steps:
+            act()
+            page.wait_for(is_there)
+            state = page.evaluate(STATE)
+            self.assertNotEqual(state.split('",')[0], states[-1].split('",')[0], "the address did not change")
+            states.append(state)
+
+        def arrive(index, is_there):
+            page.wait_for(is_there)
+            try:
+                page.wait_for(f"{STATE} === {states[index]!r}")
+            except AssertionError:
+                self.assertEqual(page.evaluate(STATE), states[index], f"step {index}")
+        for index in range(len(states) - 2, -1, -1):
+            page.back()
+            arrive(index, steps[index - 1][1] if index > 0 else "document.querySelector('table')")
+        for index in range(1, len(states)):
+            page.evaluate("history.forward()")
+            arrive(index, steps[index - 1][1])
+        self.assertEqual(page.serious_complaints(), [])
+
+    def test_a_view_is_saved_under_a_name_and_opened_again(self):
+        self.start_gateway(self.process.pid)
+        page = self.open_page(f"/{self.process.pid}/profile?id=now&shape=text&counter=inuse_objects")
+        page.wait_for("document.querySelector('.table-box')")
+        page.press("v")
+        page.wait_for("document.activeElement.matches('#views input')")
+        self.assertEqual(page.evaluate("document.activeElement.value"), f"{NAME}, Profile, Table")
+        page.evaluate("document.activeElement.select()")
+        page.type("objects <b>")
+        page.press("Enter")
+        page.wait_for("document.querySelector('#views li a')?.textContent === 'objects <b>'")
+        self.check_view(page, "saved views")
+        page.press("Escape")
+        page.wait_for("!document.querySelector('#views').open")
+        page.goto(f"{self.url}/#/")
+        page.wait_for_text(NAME, "table")
+        page.press("v")
+        page.wait_for("document.activeElement.textContent === 'objects <b>'")
+        page.press("Enter")
+        page.wait_for("location.hash.includes('counter=inuse_objects') && document.querySelector('.table-box')")
+        # What was there for another name is replaced, and removed where that is wanted.
+        page.press("v")
+        page.click("#views li button", "Remove")
+        page.wait_for("!document.querySelector('#views li')")
+        self.assertEqual(page.evaluate("localStorage.getItem('heapctl-views')"), "[]")
+        # What the storage has and is no list of views harms nothing.
+        page.evaluate("localStorage.setItem('heapctl-views', '[1, {\"name\": \"x\", \"hash\": \"javascript:alert(1)\"}, null]')")
+        page.press("Escape")
+        page.press("v")
+        page.wait_for("document.querySelector('#views').open")
+        self.assertEqual(page.evaluate("document.querySelectorAll('#views li').length"), 0)
+        self.assertEqual(page.serious_complaints(), [])
+
+    def test_keys_are_listed_and_lead_through_the_views(self):
+        self.start_gateway(self.process.pid)
+        page = self.open_page(f"/{self.process.pid}")
+        page.wait_for("document.querySelector('.panels .panel')")
+        page.press("?")
+        page.wait_for("document.querySelector('dialog.keys[open]')")
+        for words in ("the views of a server", "ten snapshots", "zoom into the chosen box", "the largest function"):
+            self.assertIn(words, page.text("dialog.keys"))
+        # A key in the dialog is not the page's.
+        page.press("0")
+        self.check_view(page, "keys")
+        page.press("Escape")
+        page.wait_for("!document.querySelector('dialog.keys')")
+        self.assertNotEqual(page.evaluate("location.hash"), "#/")
+        page.press("3")
+        page.wait_for("document.querySelector('.flame canvas')")
+        # One dialog, from the flame graph as well.
+        page.focus(".flame canvas")
+        page.press("?")
+        page.wait_for("document.querySelectorAll('dialog[open]').length === 1 && document.querySelector('dialog.keys[open]')")
+        page.press("Escape")
+        page.press("0")
+        page.wait_for("location.hash === '#/' && document.querySelector('table')")
+        page.click_on("Keys", "#keys")
+        page.wait_for("document.querySelector('dialog.keys[open]')")
+        self.assertEqual(page.serious_complaints(), [])
+
+    def test_notes_are_marked_listed_and_lead_to_what_grew(self):
+        process = self.start_history(4)
+        for text in ("v7.3 <rollout>", "at once after it"):
+            self.heapctl("note", NAME, text, "--gateway", self.url)
+        known = len(self.snapshots())
+        wait_until(lambda: len(self.snapshots()) >= known + 2, "snapshots after the notes")
+        page = self.open_page(f"/{process.pid}/history")
+        page.wait_for("document.querySelector('.timeline .note title')")
+        # Close together they are one mark that says so.
+        titles = page.evaluate("[...document.querySelectorAll('.timeline .note title')].map(e => e.textContent).join('\\n')")
+        self.assertIn(": v7.3 <rollout>", titles)
+        self.assertIn(": at once after it", titles)
+        page.click_on("Notes (2)", ".notes summary")
+        page.wait_for_text("v7.3 <rollout>", ".notes li:last-child")
+        self.check_view(page, "history with notes")
+        # Written and removed here as well.
+        page.focus(".notes input")
+        page.type("from the page")
+        page.press("Enter")
+        page.wait_for_text("Notes (3)", ".notes summary")
+        wait_until(lambda: [note["text"] for note in self.get(f"/targets/{NAME}/api/v1/notes").json["notes"]][-1] == "from the page", "the note")
+        page.click(".notes li:first-child button", "Remove")
+        page.wait_for_text("Notes (2)", ".notes summary")
+        page.click(".notes li:last-child button", "What grew since")
+        page.wait_for("location.hash.includes('base=') && document.querySelector('.result .panel')")
+        page.wait_for("document.querySelector('.spark .note title')")
+        self.assertEqual(page.serious_complaints(), [])
+
+    def test_findings_that_are_still_computed_are_left_with_the_view(self):
+        process = self.start_history(3)
+        page = self.open_page(f"/{process.pid}/runs")
+        page.wait_for_text("Runs", ".tabs")
+        page.evaluate("""(() => { const real = fetch; globalThis.aborted = [];
+            globalThis.fetch = (url, options = {}) => String(url).includes('/trend?') ? new Promise((_, reject) => options.signal.addEventListener('abort', () => {
+                aborted.push(String(url)); reject(new DOMException('', 'AbortError')); })) : real(url, options); })()""")
+        page.click_on("Overview", ".tabs a")
+        page.wait_for("document.querySelector('.panels .panel')")
+        page.wait_for("performance.getEntriesByType('resource').some(({ name }) => name.includes('max=100'))")
+        page.click_on("Runs", ".tabs a")
+        page.wait_for("aborted.length === 1")
+        self.assertEqual(page.evaluate("document.querySelectorAll('.findings').length"), 0)
+        self.assertEqual(page.serious_complaints(), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
