@@ -14,6 +14,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 enum {
 	SLOTS = 96,
 	/* A table of descriptors is as long as its highest number, and fork copies it. */
@@ -269,8 +270,9 @@ void embedded_plan(const struct embedded *embedded, int64_t timeout_ms)
 	if (!embedded_is_open(embedded))
 		return;
 	/* Zero would disarm it: a deadline that has passed is one nanosecond away. */
-	when.it_value.tv_sec = timeout_ms > 0 ? timeout_ms / 1000 : 0;
-	when.it_value.tv_nsec = timeout_ms > 0 ? timeout_ms % 1000 * 1000000 : timeout_ms == 0;
+	if (timeout_ms >= 0)
+		when.it_value = timeout_ms > 0 ? clock_timespec(timeout_ms)
+					       : (struct timespec){ .tv_nsec = 1 };
 	timerfd_settime(embedded->timer_fd, 0, &when, NULL);
 }
 

@@ -43,7 +43,9 @@ static bool waits(int64_t number)
 		SYS_recvfrom,
 		SYS_recvmsg,
 		SYS_recvmmsg,
+#if defined(SYS_accept)
 		SYS_accept,
+#endif
 		SYS_accept4,
 		SYS_nanosleep,
 		SYS_clock_nanosleep,

@@ -402,7 +402,7 @@ static int poll_within_limit(struct pollfd *fds, size_t count, int timeout_ms)
 		errno = EINVAL;
 		return -1;
 	}
-	return poll(fds + (count - limit.rlim_cur), limit.rlim_cur,
+	return poll(fds + (count - limit.rlim_cur), (nfds_t)limit.rlim_cur,
 		timeout_ms < 0 || timeout_ms > POLL_AGAIN_MS ? POLL_AGAIN_MS : timeout_ms);
 }
 

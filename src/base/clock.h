@@ -40,7 +40,8 @@ static inline int64_t clock_realtime_ms(void)
 /* A signal with a handler may end it early. */
 static inline void clock_sleep_us(int64_t us)
 {
-	const struct timespec pause = { .tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000 };
+	const struct timespec pause = { .tv_sec = (time_t)(us / 1000000),
+		.tv_nsec = (long)(us % 1000000 * 1000) };
 
 	nanosleep(&pause, NULL);
 }
@@ -48,7 +49,8 @@ static inline void clock_sleep_us(int64_t us)
 /* Of a time, a distance or a deadline. */
 static inline struct timespec clock_timespec(int64_t ms)
 {
-	return (struct timespec){ .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
+	return (struct timespec){ .tv_sec = (time_t)(ms / 1000),
+		.tv_nsec = (long)(ms % 1000 * 1000000) };
 }
 
 /* Its deadlines are of clock_monotonic_ms. */

@@ -15,7 +15,7 @@ void cursor_fail(struct cursor *cursor, const char *problem)
 bool cursor_fetch(struct cursor *cursor, uint64_t size)
 {
 	if (cursor_left(cursor) < size && cursor->source != NULL && cursor_ok(cursor))
-		cursor->source->extend(cursor, size, false);
+		cursor->source->extend(cursor, (size_t)size, false);
 	return cursor_left(cursor) >= size;
 }
 

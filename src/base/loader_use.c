@@ -50,8 +50,7 @@ void loader_use_open(void)
 static bool wait_for_change(uint32_t value, int64_t until_ms)
 {
 	const int64_t left_ms = until_ms - clock_monotonic_ms();
-	const struct timespec left = { .tv_sec = left_ms / 1000,
-		.tv_nsec = left_ms % 1000 * 1000000 };
+	const struct timespec left = clock_timespec(left_ms);
 
 	return left_ms > 0 &&
 	       (syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &left, NULL, 0) == 0 ||

@@ -462,7 +462,7 @@ static void keep_part(
 	part.end = end;
 	part.what.size = end - begin;
 	if (part.point < begin)
-		part.point = begin + (uint64_t)draw_distance(sampler_own_thread());
+		part.point = begin + (uintptr_t)draw_distance(sampler_own_thread());
 	if (part.point >= end)
 		return;
 	if (find_site(&part.what, frames, count) && mapped_set_add(&sampler.mapped, &part))
@@ -527,7 +527,7 @@ void sampler_count_mapped(const void *begin, size_t size, const void *caller, co
 		const uintptr_t end = (uintptr_t)begin + size;
 		struct mapped_range range = { .begin = (uintptr_t)begin,
 			.end = end,
-			.point = end - (uint64_t)-thread->countdown };
+			.point = end - (uintptr_t)-thread->countdown };
 		set_countdown(thread, draw_distance(thread));
 		take_mapped(&range, caller, function);
 	}

@@ -89,7 +89,7 @@ static void index_all(struct site_table *table)
 	for (size_t i = 0; i < table->index_size; i++)
 		table->index[i] = SITE_NONE;
 	for (size_t i = 0; i < table->count; i++) {
-		size_t slot = table->sites[i].hash & (table->index_size - 1);
+		size_t slot = (size_t)table->sites[i].hash & (table->index_size - 1);
 		while (table->index[slot] != SITE_NONE)
 			slot = (slot + 1) & (table->index_size - 1);
 		table->index[slot] = (uint32_t)i;
@@ -125,7 +125,7 @@ static uint32_t get(
 {
 	const uint64_t hash = hash_of(frames, frame_count, size_class);
 
-	for (size_t slot = hash; table->index_size != 0; slot++) {
+	for (size_t slot = (size_t)hash; table->index_size != 0; slot++) {
 		const uint32_t number = table->index[slot & (table->index_size - 1)];
 		if (number == SITE_NONE)
 			break;
@@ -141,7 +141,7 @@ static uint32_t get(
 		.size_class = size_class };
 	for (size_t i = 0; i < frame_count; i++)
 		table->frames[table->frame_count++] = (uintptr_t)frames[i];
-	size_t slot = hash & (table->index_size - 1);
+	size_t slot = (size_t)hash & (table->index_size - 1);
 	while (table->index[slot] != SITE_NONE)
 		slot = (slot + 1) & (table->index_size - 1);
 	table->index[slot] = number;

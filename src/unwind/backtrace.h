@@ -15,7 +15,8 @@
 #include "unwind/modules.h"
 #include "unwind/step.h"
 
-/* Fills a frame with the place that it is written at. */
+/* Fills a frame with the place that it is written at; not on machines whose registers step.h does
+ * not have. */
 #if defined(__x86_64__)
 #define UNWIND_HERE(frame)                                                       \
 	__asm__ volatile("leaq 0(%%rip), %0\n\tmovq %%rsp, %1\n\tmovq %%rbp, %2" \
@@ -25,6 +26,8 @@
 	__asm__ volatile(                                               \
 		"adr %0, .\n\tmov %1, sp\n\tmov %2, x29\n\tmov %3, x30" \
 		: "=r"((frame)->pc), "=r"((frame)->sp), "=r"((frame)->fp), "=r"((frame)->lr))
+#else
+#define UNWIND_HERE(frame) ((void)(frame))
 #endif
 
 enum {

@@ -152,7 +152,7 @@ static uint64_t fingerprint(const struct loaded *loaded)
 {
 	unsigned char bytes[FINGERPRINT_BYTES] = { 0 };
 	const size_t size =
-		loaded->header_bytes < sizeof bytes ? loaded->header_bytes : sizeof bytes;
+		loaded->header_bytes < sizeof bytes ? (size_t)loaded->header_bytes : sizeof bytes;
 	uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
 
 	if (loaded->header == 0 || !copy_memory(NULL, loaded->header, bytes, size))

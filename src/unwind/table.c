@@ -552,11 +552,11 @@ static bool copy_section(struct section_copy *copy, const struct unwind_loaded *
 
 	if (size == 0 || size > SECTION_BYTES_MAX)
 		return error_set(err, ERROR_INPUT, "no section of a possible size");
-	copy->bytes = memory_resize(copy->memory, NULL, 0, size);
+	copy->bytes = memory_resize(copy->memory, NULL, 0, (size_t)size);
 	if (copy->bytes == NULL)
 		return error_set(err, ERROR_MEMORY, "no memory for a section");
-	copy->capacity = size;
-	if (!header->copy(header->context, address, copy->bytes, size))
+	copy->capacity = (size_t)size;
+	if (!header->copy(header->context, address, copy->bytes, (size_t)size))
 		return error_set(err, ERROR_INPUT, "a section cannot be read");
 	copy->section = (struct unwind_section){
 		.bytes = copy->bytes, .size = (size_t)size, .address = address

@@ -33,7 +33,7 @@ static ElfW(Sym) symbol(const char *name, uint64_t value, uint16_t section, unsi
 
 	return (ElfW(Sym)){
 		.st_name = (uint32_t)(at - texts),
-		.st_value = value,
+		.st_value = (ElfW(Addr))value,
 		.st_shndx = section,
 		.st_info = (unsigned char)ELF64_ST_INFO(STB_GLOBAL, type),
 	};

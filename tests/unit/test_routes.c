@@ -72,9 +72,9 @@ static void read_body(struct response *response)
 
 	assert_true(size < sizeof f.body);
 	if (response->file.fd >= 0)
-		assert_int_equal(pread(response->file.fd, f.body, size, 0), size);
+		assert_int_equal(pread(response->file.fd, f.body, (size_t)size, 0), size);
 	else if (size > 0)
-		memcpy(f.body, response->body.data, size);
+		memcpy(f.body, response->body.data, (size_t)size);
 	f.body[size] = '\0';
 }
 
