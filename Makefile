@@ -19,7 +19,7 @@ UBSAN_OPTIONS ?= print_stacktrace=1:halt_on_error=1
 TSAN_OPTIONS  ?= halt_on_error=1:suppressions=$(CURDIR)/tests/support/tsan.supp
 export ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
 
-.PHONY: all configured demo test check check-asan check-tsan check-clang check-arm64 check-musl fuzz bench soak lint format golden install dist deb check-deb rpm tarball sbom release site clean
+.PHONY: all configured demo test check check-asan check-tsan check-clang check-arm64 check-i386 check-musl fuzz bench soak lint format golden install dist deb check-deb rpm tarball sbom release site clean
 
 all: configured
 	@ninja -C $(BUILD) --quiet
@@ -54,8 +54,9 @@ check-clang:
 	@scripts/build-tree clang
 	@scripts/run-suites build-clang --suite unit $(TEST)
 
-# The agent on another machine (in an emulator) and with another C library. Not part of `make test`.
-check-arm64 check-musl: all
+# On another machine (64-bit Arm in an emulator), as 32-bit programs, and the agent with another C library. Not part of `make test`.
+check-arm64 check-i386 check-musl: all
+	@scripts/setup platforms
 	@scripts/check-platform $(@:check-%=%) $(BUILD) $(TEST)
 
 # make fuzz TARGET=heap_v2 FUZZ_SECONDS=3600
@@ -123,4 +124,4 @@ rpm:
 	@scripts/build-rpm $(BUILD)/rpm
 
 clean:
-	rm -rf build build-asan build-tsan build-clang build-fuzz demo
+	rm -rf build build-asan build-tsan build-clang build-fuzz build-arm64* build-i386* build-musl demo

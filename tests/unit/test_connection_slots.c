@@ -103,6 +103,8 @@ static void the_client_that_holds_the_most_makes_room_for_others(void **state)
 	struct connection first, second, other, request;
 
 	(void)state;
+	if (unit_is_emulated())
+		skip_because("the emulator does not tell what a connection has sent (TCP_INFO)");
 	connection_slots_init(&slots, 16);
 	budget.reclaim = connection_slots_reclaim;
 	budget.reclaim_context = &slots;

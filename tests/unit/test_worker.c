@@ -31,6 +31,13 @@ static int work(void)
 	return write(STDERR_FILENO, "done\n", 5) == 5 ? 0 : 1;
 }
 
+/* An emulator does not emulate what is executed in it. */
+static void need_workers(void)
+{
+	if (unit_is_emulated())
+		skip_because("the emulator executes no program of its machine");
+}
+
 static struct blob *make_input(const char *text)
 {
 	struct blob *blob = NULL;
@@ -73,6 +80,7 @@ static void whatever_numbers_the_descriptors_have(void **state)
 	int others[OPEN_MAX_HERE];
 
 	(void)state;
+	need_workers();
 	worker_pool_init(&pool, 1);
 	for (int i = 0; i < OPEN_MAX_HERE; i++) {
 		others[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -142,6 +150,7 @@ static void results_count_until_their_clients_have_them(void **state)
 	struct worker_pool pool;
 
 	(void)state;
+	need_workers();
 	worker_pool_init(&pool, 1);
 	blob_scratch_budget.limit = 32;
 	assert_true(run_text(&pool, 0, text, &first, &err));
@@ -191,6 +200,7 @@ static void a_user_whose_jobs_hang_delays_no_other(void **state)
 	int cancel[2];
 
 	(void)state;
+	need_workers();
 	worker_pool_init(&pool, PLACES);
 	assert_int_equal(pipe2(cancel, O_CLOEXEC), 0);
 	pool.cancel_fd = cancel[0];
