@@ -6,12 +6,17 @@
 #include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/user_name.h"
 #include "client/stream_tls.h"
 
 void stream_init(struct stream *stream, int64_t idle_ms, int64_t total_ms)
@@ -76,14 +81,14 @@ static bool finish_connect(struct stream *stream, struct error *err)
 }
 
 /* A path may be longer than a socket address; through a descriptor of its folder it is short. */
-static bool unix_address(
-	const char *path, int *folder_fd, struct sockaddr_un *address, struct error *err)
+static bool unix_address(const char *path, bool by_folder, int *folder_fd,
+	struct sockaddr_un *address, struct error *err)
 {
 	const char *const name = path_base_name(path);
 	char folder[4096] = ".";
 
 	address->sun_family = AF_UNIX;
-	if (strlen(path) < sizeof address->sun_path) {
+	if (!by_folder && strlen(path) < sizeof address->sun_path) {
 		strcpy(address->sun_path, path);
 		return true;
 	}
@@ -99,34 +104,76 @@ static bool unix_address(
 	return true;
 }
 
-bool stream_connect_unix(struct stream *stream, const char *path, struct error *err)
+/* Of this thread alone: the C library's function is of all threads. */
+static bool set_effective_user(uid_t user)
 {
-	struct sockaddr_un address = { 0 };
-	CLEANUP(fd_cleanup) int folder_fd = -1;
+	return syscall(SYS_setresuid, (uid_t)-1, user, (uid_t)-1) == 0;
+}
 
-	snprintf(stream->peer, sizeof stream->peer, "%s", path);
-	if (!unix_address(path, &folder_fd, &address, err))
-		goto failed;
-	stream->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (stream->fd < 0)
-		return error_system(err, errno, "making a socket");
-	/* EAGAIN: the queue of the listener is full; it is worth a few more tries. */
+/* EAGAIN: the queue of the listener is full; it is worth a few more tries. */
+static int connect_patiently(int fd, const struct sockaddr_un *address)
+{
 	for (int attempt = 0; attempt < 50; attempt++) {
-		if (connect(stream->fd, (struct sockaddr *)&address, sizeof address) == 0)
-			return true;
+		if (connect(fd, (const struct sockaddr *)address, sizeof *address) == 0)
+			return 0;
 		if (errno != EAGAIN)
 			break;
 		poll(NULL, 0, 20);
 	}
-	error_system(err, errno, "%s", path);
-failed:
-	if (err->errnum == ENOENT || err->errnum == ECONNREFUSED || err->errnum == ENOTDIR)
+	return errno;
+}
+
+/* What a change of the user takes from the process is given back. 0, or an errno. */
+static int connect_as(int fd, const struct sockaddr_un *address, uid_t user)
+{
+	const uid_t own = geteuid();
+	const int dumpable = prctl(PR_GET_DUMPABLE);
+	int death_signal = 0;
+
+	prctl(PR_GET_PDEATHSIG, &death_signal);
+	if (!set_effective_user(user))
+		return errno;
+	const int errnum = connect_patiently(fd, address);
+	if (!set_effective_user(own))
+		abort();
+	if (dumpable == 1)
+		prctl(PR_SET_DUMPABLE, 1);
+	prctl(PR_SET_PDEATHSIG, death_signal);
+	return errnum;
+}
+
+static bool fail_connect(int errnum, const char *path, struct error *err)
+{
+	error_system(err, errnum, "%s", path);
+	if (errnum == ENOENT || errnum == ECONNREFUSED || errnum == ENOTDIR)
 		err->kind = ERROR_NOT_FOUND;
-	else if (err->errnum == EACCES || err->errnum == EPERM) {
-		err->kind = ERROR_DENIED;
-		return error_hint(err, "run heapctl as the user that it belongs to or as root");
-	}
-	return false;
+	if (errnum != EACCES && errnum != EPERM)
+		return false;
+	err->kind = ERROR_DENIED;
+	return error_hint(err, "run heapctl as the user that it belongs to or as root");
+}
+
+bool stream_connect_unix_as(struct stream *stream, const char *path, uid_t user, struct error *err)
+{
+	struct sockaddr_un address = { 0 };
+	CLEANUP(fd_cleanup) int folder_fd = -1;
+	const bool is_other = user != USER_ANY;
+
+	snprintf(stream->peer, sizeof stream->peer, "%s", path);
+	/* The other user may enter less of the path than this one. */
+	if (!unix_address(path, is_other, &folder_fd, &address, err))
+		return fail_connect(err->errnum, path, err);
+	stream->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (stream->fd < 0)
+		return error_system(err, errno, "making a socket");
+	const int errnum = is_other ? connect_as(stream->fd, &address, user)
+				    : connect_patiently(stream->fd, &address);
+	return errnum == 0 || fail_connect(errnum, path, err);
+}
+
+bool stream_connect_unix(struct stream *stream, const char *path, struct error *err)
+{
+	return stream_connect_unix_as(stream, path, USER_ANY, err);
 }
 
 static void free_addresses(struct addrinfo **addresses)

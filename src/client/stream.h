@@ -42,6 +42,10 @@ void stream_close(struct stream *stream);
  */
 MUST_CHECK bool stream_connect_unix(struct stream *stream, const char *path, struct error *err);
 
+/* The same with another effective user of this thread meanwhile; USER_ANY: its own. */
+MUST_CHECK bool stream_connect_unix_as(
+	struct stream *stream, const char *path, uid_t user, struct error *err);
+
 /*
  * Tries every address of the host and reports the failure of the last one. ERROR_NOT_FOUND when the
  * name is unknown.

@@ -50,10 +50,38 @@ static bool check_peer(const struct stream *stream, const char *path, const stru
 	return error_hint(err, "run heapctl as that user to talk to it");
 }
 
+static bool shares_users(pid_t pid)
+{
+	char path[32];
+	struct stat own, its;
+
+	snprintf(path, sizeof path, "/proc/%d/ns/user", (int)pid);
+	return stat("/proc/self/ns/user", &own) != 0 || stat(path, &its) != 0 ||
+	       (own.st_ino == its.st_ino && own.st_dev == its.st_dev);
+}
+
+/* A namespace may have no number for root, and its agents take no unknown user. */
+static uid_t user_to_connect_as(const struct process *process)
+{
+	const bool needs_other = geteuid() == 0 && process->pid != 0 &&
+				 process->effective_uid != 0 && !shares_users(process->pid);
+
+	return needs_other ? process->effective_uid : USER_ANY;
+}
+
 bool target_connect_socket(const struct target *target, struct stream *stream, struct error *err)
 {
-	if (stream_connect_unix(stream, target->socket_path, err))
+	const uid_t user = user_to_connect_as(&target->process);
+
+	if (stream_connect_unix_as(stream, target->socket_path, user, err))
 		return check_peer(stream, target->socket_path, &target->process, err);
+	if (user != USER_ANY && err->errnum == EPERM) {
+		error_set(err, ERROR_DENIED,
+			"%s is in a user namespace that does not know root, and this root may not "
+			"become user %u",
+			target->label, user);
+		return error_hint(err, "give heapctl CAP_SETUID");
+	}
 	/* Its queue is full: it has not taken a connection for long. */
 	if (err->errnum == EAGAIN && target->process.pid != 0 &&
 		process_explain_silence(&target->process, err))

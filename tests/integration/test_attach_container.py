@@ -44,12 +44,12 @@ class ContainerCase(AttachCase):
             shutil.copy(PROGRAMS / program, root)
         return root
 
-    def start_contained(self, *namespaces, mounts=(), program="attached 1"):
+    def start_contained(self, *namespaces, mounts=(), program="attached 1", user=()):
         """Starts the program in its own namespaces and root; returns the process and its pid."""
         need_namespace("--mount")
         root = self.make_root()
         steps = [f"mount --bind {root} {root}", *(step.format(root=root) for step in mounts), f"exec chroot {root} /{program}"]
-        outer = self.start_ready("unshare", "--mount", "--pid", "--net", *namespaces, "--fork", "--kill-child", "sh", "-c", " && ".join(steps))
+        outer = self.start_ready(*user, "unshare", "--mount", "--pid", "--net", *namespaces, "--fork", "--kill-child", "sh", "-c", " && ".join(steps))
         return outer, wait_until(lambda: children_of(outer.pid), "the first process of the namespace")[0]
 
     def assert_attaches(self, outer, pid):
@@ -79,6 +79,13 @@ class Container(ContainerCase):
     def test_of_other_users(self):
         need_namespace("--user")
         outer, pid = self.start_contained("--user", "--map-root-user", mounts=("mount -t proc proc {root}/proc",))
+        self.assert_attaches(outer, pid)
+
+    def test_that_does_not_know_root(self):
+        need_namespace("--user")
+        outer, pid = self.start_contained("--user", "--map-root-user", mounts=(
+            "mount -t proc proc {root}/proc", "mount -t tmpfs tmpfs {root}/dev", "mkdir -m 1777 {root}/dev/shm"),
+                                          user=["setpriv", "--reuid=65532", "--regid=65532", "--clear-groups"])
         self.assert_attaches(outer, pid)
 
     def test_whose_root_is_read_only(self):
