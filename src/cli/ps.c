@@ -290,11 +290,18 @@ static void add_entry(struct ps_table *table, const struct survey_entry *entry)
 
 /* --- Processes that the survey leaves out --- */
 
+/* It was detached, mostly: it can be attached to as any other. */
+static bool has_ended_agent(const struct survey_entry *entry)
+{
+	return entry->kind == SURVEY_SILENT && entry->problem.kind == ERROR_NOT_FOUND &&
+	       entry->target.process.pid != 0 && !process_has_agent_thread(&entry->target.process);
+}
+
 static bool is_in_survey(const struct survey *survey, pid_t pid)
 {
 	for (size_t i = 0; i < survey->count; i++) {
 		if (survey->entries[i].target.process.pid == pid)
-			return true;
+			return !has_ended_agent(&survey->entries[i]);
 	}
 	return false;
 }
@@ -368,8 +375,10 @@ static void print_table(const struct survey *survey, bool with_others)
 			puts("only root sees the processes of other users");
 	} else {
 		CLEANUP(ps_table_deinit) struct ps_table table = { 0 };
-		for (size_t i = 0; i < survey->count; i++)
-			add_entry(&table, &survey->entries[i]);
+		for (size_t i = 0; i < survey->count; i++) {
+			if (!with_others || !has_ended_agent(&survey->entries[i]))
+				add_entry(&table, &survey->entries[i]);
+		}
 		if (with_others)
 			visit_others(survey, add_other, &table);
 		ps_table_print(&table);
@@ -428,8 +437,10 @@ static void print_json(const struct survey *survey, bool with_others)
 {
 	CLEANUP(json_cleanup) json_t *list = json_array();
 
-	for (size_t i = 0; i < survey->count; i++)
-		json_array_append_new(list, entry_json(&survey->entries[i]));
+	for (size_t i = 0; i < survey->count; i++) {
+		if (!with_others || !has_ended_agent(&survey->entries[i]))
+			json_array_append_new(list, entry_json(&survey->entries[i]));
+	}
 	if (with_others)
 		visit_others(survey, add_other_json, list);
 	control_print_json(list);

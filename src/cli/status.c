@@ -308,9 +308,11 @@ static const char *describe_agent(const struct unattached_process *unattached)
 		return "none";
 	if (agent_absence_of(&unattached->process) != ABSENCE_UNKNOWN)
 		return "loaded, not started";
-	return process_has_preloader_alone(modules) ? "not loaded (" PROCESS_PRELOADER
-						      " needs libheapctl.so.0 beside itself)"
-						    : "loaded, does not answer";
+	if (process_has_preloader_alone(modules))
+		return "not loaded (" PROCESS_PRELOADER " needs libheapctl.so.0 beside itself)";
+	return process_has_agent_thread(&unattached->process)
+		       ? "loaded, does not answer"
+		       : "has ended or was detached; its library stays loaded";
 }
 
 static void print_unattached(const struct unattached_process *unattached)

@@ -86,11 +86,12 @@ static bool check_threads(const struct process *process, bool is_forced, struct 
 	if (facts.tracer != 0) {
 		if (!process_read(facts.tracer, &tracer, &ignored))
 			tracer.pid = facts.tracer;
-		error_set(err, ERROR_DENIED, "%s[%d] is traced by %s[%d]", process->name,
-			(int)process->pid, tracer.name, (int)tracer.pid);
-		return error_hint(err, strcmp(tracer.name, "heapctl") == 0
-					       ? "it is just attaching: try again"
-					       : "end that first: a process has one tracer");
+		const bool is_ours = strcmp(tracer.name, "heapctl") == 0;
+		/* The user can end another one, and then attach. */
+		error_set(err, is_ours ? ERROR_STATE : ERROR_TIMEOUT, "%s[%d] is traced by %s[%d]",
+			process->name, (int)process->pid, tracer.name, (int)tracer.pid);
+		return error_hint(err, is_ours ? "it is just attaching: try again"
+					       : "end that first, as a process has one tracer");
 	}
 	if (!facts.has_filter || is_forced)
 		return true;
@@ -98,7 +99,7 @@ static bool check_threads(const struct process *process, bool is_forced, struct 
 		"%s[%d] is in a sandbox (seccomp), whose filter may kill it for what the agent "
 		"calls",
 		process->name, (int)process->pid);
-	return error_hint(err, "--force attaches nevertheless");
+	return error_hint(err, "heapctl attach --force attaches nevertheless");
 }
 
 static bool check_rights(const struct process *process, bool is_forced, struct error *err)
@@ -112,7 +113,7 @@ static bool check_rights(const struct process *process, bool is_forced, struct e
 	error_set(err, ERROR_STATE,
 		"%s[%d] was started with more rights than its user has (setuid, capabilities)",
 		process->name, (int)process->pid);
-	return error_hint(err, "--force attaches nevertheless");
+	return error_hint(err, "heapctl attach --force attaches nevertheless");
 }
 
 /* A file of which code is mapped: its readable mappings, by their place in the file. */
@@ -396,7 +397,9 @@ enum attach_advice attach_advise(
 		return ATTACH_AFTER;
 	}
 	error_hint(err, "%s",
-		refusal.kind == ERROR_UNSUPPORTED ? refusal.hint : "start it with heapctl run");
+		refusal.kind == ERROR_UNSUPPORTED || refusal.hint[0] != '\0'
+			? refusal.hint
+			: "start it with heapctl run");
 	return refusal.kind == ERROR_UNSUPPORTED ? ATTACH_NEVER : ATTACH_REFUSED;
 }
 

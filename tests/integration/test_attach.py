@@ -222,6 +222,11 @@ class Attached(AttachCase):
         ended = next(finding for finding in findings if finding["code"] == "agent-ended")
         self.assertIn(f"heapctl attach {process.pid}", ended["hint"])
         self.assertIn("can-attach", [finding["code"] for finding in findings])
+        self.assertIn("has ended or was detached", " ".join(self.heapctl("status", process.pid, code=1)[0].split()))
+        row = next(line for line in self.heapctl("ps", "--all")[0].splitlines() if line.split()[0] == str(process.pid))
+        self.assertRegex(row, r"\([\d.]+ [KMG]iB\)  no agent: heapctl attach can load one")
+        row = next(row for row in json.loads(self.heapctl("ps", "--all", "--json")[0]) if row.get("pid") == process.pid)
+        self.assertTrue(row["can_attach"])
 
     def test_attaching_a_hundred_times_grows_nothing(self):
         process = self.start(need("sleep"), "1000")
@@ -907,6 +912,15 @@ class Offered(AttachCase):
             with self.subTest(verb=command[0]):
                 self.assertIn(offer, self.heapctl(command[0], process.pid, *command[1:], code=1)[1])
         self.assertIsNone(agent_thread(process.pid))
+
+    def test_where_it_is_refused_the_offer_is_what_helps(self):
+        process = self.start_python()
+        tracer = self.start(sys.executable, "-c", TRACER, process.pid, stdout=subprocess.PIPE)
+        tracer.stdout.readline()
+        for command in ("top", "status"):
+            message = self.heapctl(command, process.pid, code=1)[1]
+            self.assertIn(f"end that first, as a process has one tracer, then heapctl attach {process.pid}", message)
+            self.assertNotIn("heapctl run", message)
 
     def test_not_where_it_would_be_refused(self):
         process = self.start_python()
