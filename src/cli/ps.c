@@ -13,6 +13,7 @@
 #include "base/xalloc.h"
 #include "cli/attachment.h"
 #include "cli/control.h"
+#include "cli/process_command.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "client/survey.h"
@@ -38,29 +39,6 @@ static const struct verb_option options[] = {
 };
 
 /* --- What tells the processes of one server apart --- */
-
-/* The command line, with blanks between its arguments. Free with free(). */
-static char *read_command(pid_t pid, bool *is_title)
-{
-	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
-	struct error ignored;
-	char path[64];
-
-	*is_title = false;
-	snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
-	if (!file_read(path, &text, &ignored))
-		return xstrdup("");
-	while (text.size > 0 && text.data[text.size - 1] == '\0')
-		text.size--;
-	/* A program that shows a title writes one text, with blanks, over its arguments. */
-	*is_title = memchr(text.data, '\0', text.size) == NULL &&
-		    memchr(text.data, ' ', text.size) != NULL;
-	for (size_t i = 0; i < text.size; i++) {
-		if (text.data[i] == '\0')
-			text.data[i] = ' ';
-	}
-	return terminal_copy(buffer_string(&text));
-}
 
 static void read_container(pid_t pid, char number[64])
 {
@@ -131,7 +109,7 @@ static void ps_table_add(struct ps_table *table, enum terminal_style style, cons
 	if (process->pid != 0) {
 		user_name_format(process->uid, user);
 		read_container(process->pid, container);
-		command = read_command(process->pid, &is_title);
+		command = process_command_read(process->pid, &is_title);
 	}
 	table->has_container |= container[0] != '\0';
 	table->has_title |= is_title;
@@ -194,7 +172,7 @@ static void add_process_keys(json_t *object, const struct process *process)
 
 	if (process->pid == 0)
 		return;
-	CLEANUP(free_cleanup) char *command = read_command(process->pid, &is_title);
+	CLEANUP(free_cleanup) char *command = process_command_read(process->pid, &is_title);
 	user_name_format(process->uid, user);
 	read_container(process->pid, container);
 	json_object_set_new(object, "user", json_string(user));

@@ -88,20 +88,12 @@ static void tree_recording_deinit(struct tree_recording *whole)
 	buffer_deinit(&whole->bare.text);
 }
 
-static bool has_ended(const struct target *target)
-{
-	struct process process;
-	struct error err;
-
-	return !process_read(target->process.pid, &process, &err) && err.kind == ERROR_NOT_FOUND;
-}
-
 /* One that has ended is counted; each other has a reason of its own. */
 static void leave_out(
 	struct tree_recording *whole, const struct target *target, const struct error *problem)
 {
 	whole->problem = *problem;
-	if (has_ended(target)) {
+	if (process_has_ended(&target->process)) {
 		process_names_add(&whole->ended, target->label);
 		return;
 	}
@@ -114,7 +106,7 @@ static void detach(struct member *member)
 	const struct target *const target = &member->recording.target;
 	struct error err;
 
-	if (!member->is_attached || has_ended(target))
+	if (!member->is_attached || process_has_ended(&target->process))
 		return;
 	member->is_attached = false;
 	if (!timed_recording_detach(target, &err))
@@ -207,7 +199,8 @@ static void add_new_members(struct tree_recording *whole)
 		else if (entry->is_reached || request.may_attach)
 			add_member(whole, entry, &request);
 		else if (entry->problem.kind == ERROR_NOT_FOUND)
-			process_names_add(has_ended(&entry->target) ? &whole->ended : &whole->bare,
+			process_names_add(process_has_ended(&entry->target.process) ? &whole->ended
+										    : &whole->bare,
 				entry->target.label);
 		else
 			leave_out(whole, &entry->target, &entry->problem);
@@ -247,7 +240,7 @@ static void look_at(struct tree_recording *whole, struct member *member)
 		finish(whole, member);
 		return;
 	}
-	const bool is_lost = err.kind == ERROR_STATE || has_ended(target);
+	const bool is_lost = err.kind == ERROR_STATE || process_has_ended(&target->process);
 	if (!is_lost && !is_late)
 		return;
 	if (err.kind == ERROR_NONE)

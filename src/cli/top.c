@@ -11,22 +11,25 @@
 #include "base/xalloc.h"
 #include "cli/control.h"
 #include "cli/terminal.h"
-#include "cli/top_sites.h"
+#include "cli/top_job.h"
+#include "cli/top_table.h"
 #include "cli/verb.h"
 #include "client/target_resolve.h"
 
-enum { OPTION_INTERVAL = 1, OPTION_SORT, OPTION_FILTER };
+enum { OPTION_INTERVAL = 1, OPTION_SORT, OPTION_SHOW, OPTION_FILTER };
 
 /* Lines of the screen that are no sites. */
 enum { FOOT_ROWS = 1, FILTER_BYTES = 64 };
 
 struct top {
 	const char *operand;
+	bool is_tree; /* several processes, which are found anew each time */
 	struct target target;
 	int64_t interval_ms;
 	int64_t count; /* 0: no end */
 	int64_t rows;
 	enum top_order order;
+	enum top_list list;
 	char filter[FILTER_BYTES];
 
 	struct top_snapshot base, now;
@@ -35,7 +38,8 @@ struct top {
 	int64_t due_ms;
 	size_t skip, matching;
 	bool is_frozen, is_typing, is_done;
-	bool shows_help; /* in the place of the sites, until a key */
+	bool has_left_out; /* processes, others than before */
+	bool shows_help;   /* in the place of the sites, until a key */
 	char typed[FILTER_BYTES];
 	char message[256]; /* at the foot, until the next snapshot */
 
@@ -51,7 +55,9 @@ static const struct verb_option options[] = {
 		OPTION_NUMBER(struct top, count, 1, INT32_MAX) },
 	{ OPTION_SORT, "sort", 's', "ORDER", .help = "inuse, growth or objects [inuse]",
 		.complete = "inuse growth objects" },
-	{ OPTION_FILTER, "filter", 'f', "TEXT", .help = "only sites with this text in their name" },
+	{ OPTION_SHOW, "show", 0, "WHAT", .help = "sites, threads or processes [sites]",
+		.complete = "sites threads processes" },
+	{ OPTION_FILTER, "filter", 'f', "TEXT", .help = "only what has this text in its name" },
 	{ 0, "rows", 0, "N", .help = "rows of a table in a pipe [20]",
 		OPTION_NUMBER(struct top, rows, 1, 1000000) },
 	{ .name = "no-prune",
@@ -70,6 +76,8 @@ static void forget(struct top_snapshot *snapshot, bool *has_it)
 /* Growth counts from the first snapshot of a process or of an attach. Takes ownership. */
 static void accept_snapshot(struct top *top, const struct top_snapshot *snapshot)
 {
+	top->has_left_out = snapshot->left_out_count > 0 &&
+			    (!top->has_now || top->now.left_out_count != snapshot->left_out_count);
 	forget(&top->now, &top->has_now);
 	top->now = *snapshot;
 	top->has_now = true;
@@ -87,6 +95,7 @@ static bool start_job(struct top *top, bool wants_snapshot, struct error *err)
 {
 	const struct top_request request = {
 		.operand = top->operand,
+		.is_tree = top->is_tree,
 		.target = top->target,
 		.sampling = top->wanted,
 		.wants_snapshot = wants_snapshot,
@@ -128,6 +137,7 @@ static bool print_tables(struct top *top, struct error *err)
 	while (!terminal_was_interrupted()) {
 		CLEANUP(buffer_deinit) struct buffer out = BUFFER_OR_EXIT;
 		const struct top_table table = { .label = top->target.label,
+			.list = top->list,
 			.order = top->order,
 			.filter = top->filter,
 			.heading_rows = TOP_HEADING_ROWS,
@@ -135,6 +145,8 @@ static bool print_tables(struct top *top, struct error *err)
 
 		if (!take_snapshot(top, err))
 			return terminal_was_interrupted();
+		if (top->has_left_out)
+			verb_warn("left out: %s", top->now.left_out);
 		buffer_append_string(&out, top->taken > 1 ? "\n" : "");
 		top_table_write(&table, &top->now, &out);
 		if (!file_write_fd(STDOUT_FILENO, "standard output", out.data, out.size, err))
@@ -146,29 +158,43 @@ static bool print_tables(struct top *top, struct error *err)
 	return true;
 }
 
+/* As many of the keys as fit, in order of use. */
+static void write_keys(size_t columns, char *text, size_t size)
+{
+	static const char *const keys[] = { "q quit", "h help", "u use", "g growth", "o objects",
+		"/ filter", "p processes", "t threads", "s sites", "f freeze", "a sampling",
+		"b growth=0" };
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+		const size_t more = strlen(keys[i]) + (used == 0 ? 0 : 2);
+		if (used + more > columns || used + more >= size)
+			return;
+		used += (size_t)snprintf(
+			text + used, size - used, "%s%s", used == 0 ? "" : "  ", keys[i]);
+	}
+}
+
 static void write_foot(const struct top *top, size_t columns, struct buffer *out)
 {
-	/* Where all other keys fit exactly, the one for help would cut the last of them. */
-	enum { ALL_KEYS_COLUMNS = 78, HELP_COLUMNS = 8 };
 	char text[400];
 
 	if (top->shows_help)
 		snprintf(text, sizeof text, "any key returns");
 	else if (top->is_typing)
-		snprintf(text, sizeof text, "only sites with: %s_", top->typed);
+		snprintf(text, sizeof text, "only names with: %s_", top->typed);
 	else if (top->message[0] != '\0')
 		snprintf(text, sizeof text, "%s", top->message);
 	else if (!top->has_now)
-		snprintf(text, sizeof text, "waiting for the first profile  q quit");
-	else if (top->has_now && top->now.site_count == 0 && !top->now.is_sampling)
+		snprintf(text, sizeof text, "q quit  waiting for the first profile");
+	else if (top->now.lists[TOP_SITES].count == 0 && top->now.active_count == 0)
 		snprintf(text, sizeof text, "nothing was sampled; a switches sampling on");
-	else
+	else if (top->list == TOP_THREADS && top->now.lists[TOP_THREADS].count == 0)
 		snprintf(text, sizeof text,
-			"q quit  %su use  g growth  o objects  / filter  "
-			"f freeze  a sampling  b growth=0",
-			columns >= ALL_KEYS_COLUMNS && columns < ALL_KEYS_COLUMNS + HELP_COLUMNS
-				? ""
-				: "h help  ");
+			"no threads: only jemalloc's profiles have them; s shows sites");
+	else
+		write_keys(columns, text, sizeof text);
 	top_table_line(out, columns, text);
 }
 
@@ -195,7 +221,10 @@ static void write_help(size_t columns, struct buffer *out)
 		"u      sort by bytes in use",
 		"g      sort by growth",
 		"o      sort by objects",
-		"/      only sites with a text in their name",
+		"s      show sites",
+		"t      show threads",
+		"p      show processes, as a tree",
+		"/      only names with a text",
 		"f      freeze; the space bar, too",
 		"a      switch sampling on or off",
 		"b      growth counts from now",
@@ -212,6 +241,7 @@ static void draw(struct top *top)
 	CLEANUP(buffer_deinit) struct buffer lines = BUFFER_OR_EXIT;
 	const size_t columns = (size_t)screen_size().columns;
 	const struct top_table table = { .label = top->target.label,
+		.list = top->list,
 		.order = top->order,
 		.filter = top->filter,
 		.skip = top->skip,
@@ -273,6 +303,12 @@ static void sort_by(struct top *top, enum top_order order)
 	top->skip = 0;
 }
 
+static void show_list(struct top *top, enum top_list list)
+{
+	top->list = list;
+	top->skip = 0;
+}
+
 static void act(struct top *top, int key)
 {
 	if (top->shows_help && key != 'q') {
@@ -295,6 +331,15 @@ static void act(struct top *top, int key)
 		break;
 	case 'o':
 		sort_by(top, TOP_BY_OBJECTS);
+		break;
+	case 's':
+		show_list(top, TOP_SITES);
+		break;
+	case 't':
+		show_list(top, TOP_THREADS);
+		break;
+	case 'p':
+		show_list(top, TOP_PROCESSES);
 		break;
 	case '/':
 		memcpy(top->typed, top->filter, sizeof top->typed);
@@ -334,8 +379,10 @@ static void note_switch(struct top *top, const struct top_result *result, bool o
 		snprintf(top->message, sizeof top->message, "%s", result->switch_err.message);
 		return;
 	}
-	if (top->has_now)
+	if (top->has_now) {
 		top->now.is_sampling = on;
+		top->now.active_count = on ? top->now.process_count : 0;
+	}
 	snprintf(top->message, sizeof top->message, "sampling is %s now", on ? "on" : "off");
 }
 
@@ -350,6 +397,9 @@ static bool finish_job(struct top *top, const struct top_request *request, struc
 	if (result.has_snapshot) {
 		top->target = result.target;
 		accept_snapshot(top, &result.snapshot);
+		if (top->has_left_out)
+			snprintf(top->message, sizeof top->message, "left out: %s",
+				top->now.left_out);
 	} else if (request->wants_snapshot) {
 		snprintf(top->message, sizeof top->message, "%s", result.snapshot_err.message);
 		*err = result.snapshot_err;
@@ -430,24 +480,35 @@ static void end_job(struct top *top, int exit_code)
 	_exit(exit_code);
 }
 
-static bool parse_order(const char *text, enum top_order *order)
+/* The position of a word in a list that ends with NULL. */
+static bool parse_word(const char *text, const char *const *words, unsigned *at)
 {
-	static const char *const names[] = { "inuse", "growth", "objects" };
-
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-		if (strcmp(names[i], text) == 0) {
-			*order = (enum top_order)i;
+	for (unsigned i = 0; words[i] != NULL; i++) {
+		if (strcmp(words[i], text) == 0) {
+			*at = i;
 			return true;
 		}
 	}
 	return false;
 }
 
+static bool find_target(struct top *top, struct error *err)
+{
+	top->is_tree = target_tree_detect(top->operand);
+	if (!top->is_tree)
+		return target_resolve(top->operand, &top->target, err);
+	snprintf(top->target.label, sizeof top->target.label, "%s", top->operand);
+	return true;
+}
+
 static int run(const struct verb *verb, int argc, char **argv)
 {
 	struct top top = { .interval_ms = 2000, .rows = 20 };
+	static const char *const orders[] = { "inuse", "growth", "objects", NULL };
+	static const char *const lists[] = { "sites", "threads", "processes", NULL };
 	struct option_parser parser;
 	struct error err;
+	unsigned at;
 
 	option_begin(&parser, verb, argc, argv, &top);
 	for (int id; (id = option_next(&parser)) != OPTION_END;) {
@@ -460,9 +521,16 @@ static int run(const struct verb *verb, int argc, char **argv)
 					&parser, "'%s' is not from 100ms to 24hrs", parser.value);
 			break;
 		case OPTION_SORT:
-			if (!parse_order(parser.value, &top.order))
+			if (!parse_word(parser.value, orders, &at))
 				return option_refuse(&parser,
 					"'%s' is not inuse, growth or objects", parser.value);
+			top.order = (enum top_order)at;
+			break;
+		case OPTION_SHOW:
+			if (!parse_word(parser.value, lists, &at))
+				return option_refuse(&parser,
+					"'%s' is not sites, threads or processes", parser.value);
+			top.list = (enum top_list)at;
 			break;
 		case OPTION_FILTER:
 			if (strlen(parser.value) >= sizeof top.filter)
@@ -475,7 +543,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 		}
 	}
 	top.operand = parser.operands[0];
-	const bool ok = target_resolve(top.operand, &top.target, &err) &&
+	const bool ok = find_target(&top, &err) &&
 			(screen_is_possible() ? show(&top, &err) : print_tables(&top, &err));
 	end_job(&top, ok ? EXIT_DONE : EXIT_FAILED);
 	forget(&top.now, &top.has_now);
@@ -485,20 +553,25 @@ static int run(const struct verb *verb, int argc, char **argv)
 
 const struct verb verb_top = {
 	.name = "top",
-	.arguments = "TARGET [--interval TIME] [--sort ORDER] [--filter TEXT]",
+	.arguments = "TARGET [--show WHAT] [--interval TIME] [--sort ORDER] [--filter TEXT]",
 	.summary = "show live which sites use memory and which grow",
-	.description = "Takes a profile every two seconds and shows the sites that use the "
-		       "most memory, or have grown the most since the start of the view, with "
-		       "the 95% interval of the sampling. A site is named by the innermost "
-		       "functions of its stacks.\n\n"
-		       "Keys: u, g, o sort by bytes in use, growth, objects; / filters by a "
-		       "part of the name; f or the space bar freezes; a switches sampling on "
-		       "or off; b counts growth from now; arrows scroll; h explains the keys; q "
-		       "quits. A narrow terminal has the "
-		       "column that is sorted by, and others as far as names have room.\n\n"
-		       "In a pipe it prints a table each time, with the maximum error of the "
-		       "growth, which assumes that no object of the start is left.",
+	.description =
+		"Takes a profile every two seconds and shows the sites that use the "
+		"most memory, or have grown the most since the start of the view, with "
+		"the 95% interval of the sampling. A site is named by the innermost "
+		"functions of its stacks.\n\n"
+		"TARGET:* adds up the processes that TARGET names and all their descendants.\n\n"
+		"Keys: u, g, o sort by bytes in use, growth, objects; s, t, p show sites, "
+		"threads (of jemalloc), or processes as a tree; / filters by a "
+		"part of the name; f or the space bar freezes; a switches sampling on "
+		"or off; b counts growth from now; arrows scroll; h explains the keys; q "
+		"quits. A narrow terminal has the "
+		"column that is sorted by, and others as far as names have room.\n\n"
+		"In a pipe it prints a table each time, with the maximum error of the "
+		"growth, which assumes that no object of the start is left.",
 	.examples = "heapctl top redis-server\n"
+		    "# a server that forks: its processes as a tree\n"
+		    "heapctl top 'redis-server:*' --show processes\n"
 		    "# what grows within a minute, for a log\n"
 		    "heapctl top redis-server --sort growth --interval 1mins --count 2 | cat",
 	.options = options,

@@ -164,6 +164,6 @@ void verb_print_overview(FILE *out)
 	      "TARGET is a pid, a process name, NAME@USER (the processes of one user), the path\n"
 	      "of an agent's socket, or the URL of a gateway (http://host:port,\n"
 	      "http://host:port/targets/NAME). TARGET:* means its descendants as well (report,\n"
-	      "dump, record).\n",
+	      "dump, record, top).\n",
 		out);
 }

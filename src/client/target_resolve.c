@@ -252,7 +252,7 @@ bool target_resolve_of(const char *text, uid_t owner, struct target *target, str
 		return resolve_socket(text, target, err);
 	if (target_tree_detect(text)) {
 		error_set(err, ERROR_USAGE, "%s means several processes", text);
-		return error_hint(err, "report, dump and record take it; here, give the pid "
+		return error_hint(err, "report, dump, record and top take it; here, give the pid "
 				       "of one of them");
 	}
 	/* A process may call itself NAME@USER as well; it does not become that user's by it. */

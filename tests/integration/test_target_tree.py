@@ -96,6 +96,7 @@ class Reports(TreeCase):
     def test_a_process_that_does_not_answer_is_named_and_left_out(self):
         stopped = self.pids[1]
         os.kill(stopped, signal.SIGSTOP)
+        self.addCleanup(os.kill, stopped, signal.SIGCONT)
         out, said = self.heapctl("report", "--json", self.tree)
         self.assertIn("2 processes added up", json.loads(out)["source"])
         self.assertRegex(said, rf"left out: .*\[{stopped}\] is stopped")
@@ -116,7 +117,7 @@ class Reports(TreeCase):
 
     def test_verbs_of_one_process_refuse_it(self):
         _, said = self.heapctl("status", self.tree, code=2)
-        self.assertIn("means several processes (report, dump and record take it", said)
+        self.assertIn("means several processes (report, dump, record and top take it", said)
         self.heapctl("report", own_name("nothing") + ":*", code=1)
 
     def test_ps_tells_them_apart(self):

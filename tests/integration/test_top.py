@@ -3,9 +3,11 @@
 import fcntl
 import json
 import os
+import pathlib
 import pty
 import re
 import select
+import shutil
 import signal
 import struct
 import subprocess
@@ -13,7 +15,7 @@ import termios
 import time
 import unittest
 
-from processes import HEAPCTL, PATIENCE_SECONDS, SANITIZED, Case, faketime_library, wait_until
+from processes import AGENT, HEAPCTL, PATIENCE_SECONDS, SANITIZED, Case, children_of, faketime_library, need, own_name, wait_until
 
 FINE = "prof:true,prof_active:true,lg_prof_sample:12"
 ENTER = "\x1b[?1049h"
@@ -179,6 +181,21 @@ class Piped(TopCase):
         self.heapctl("top", self.server.pid, "--interval", "1ms", code=2)
 
 
+    def test_threads_add_up_to_the_process(self):
+        out, _ = self.heapctl("top", self.server.pid, "--count", "1", "--show", "threads", "--rows", "100")
+        lines = out.split("\n")
+        self.assertRegex(lines[3], r"OBJECTS  THREAD$")
+        whole = float(re.search(r"in use (\S+) MiB", out).group(1))
+        threads = [re.match(r" *(\S+) (B|KiB|MiB) .*  (.*)", line).groups() for line in lines[4:-1]]
+        self.assertRegex(threads[0][2], r"^(\S+ \(thread \d+\)|thread \d+)$")
+        factors = {"B": 1 / 2**20, "KiB": 1 / 1024, "MiB": 1}
+        self.assertAlmostEqual(sum(float(value) * factors[unit] for value, unit, _ in threads), whole, delta=whole / 10)
+
+    def test_words_that_are_not_known_are_refused(self):
+        _, said = self.heapctl("top", self.server.pid, "--show", "modules", code=2)
+        self.assertIn("'modules' is not sites, threads or processes", said)
+
+
 class Live(TopCase):
     def test_keys_sort_filter_and_quit(self):
         screen = self.screen()
@@ -229,6 +246,40 @@ class Live(TopCase):
         screen.wait_for_text("sort by growth")
         screen.press("q")
         screen.expect_end(0)
+
+    def test_keys_show_sites_threads_and_processes(self):
+        screen = self.screen(columns=120)
+        for key, heading in (("t", "THREAD"), ("p", "PROCESS"), ("s", "SITE (innermost functions)")):
+            screen.press(key)
+            screen.wait_for(lambda lines, heading=heading: len(lines) > 4 and lines[3].endswith(heading) and lines[4] != "", heading)
+        screen.press("pt")
+        screen.wait_for(lambda lines: len(lines) > 4 and re.search(r"  (\S+ \(thread \d+\)|thread \d+)$", lines[4]), "a thread")
+        screen.press("q")
+        screen.expect_end(0)
+
+    def test_q_ends_it_while_a_request_hangs(self):
+        screen = self.screen()
+        self.server.send_signal(signal.SIGSTOP)
+        self.addCleanup(self.server.send_signal, signal.SIGCONT)
+        count = screen.text.count("\x1b[J")
+        screen.press("g")
+        screen.wait_for(lambda lines: screen.text.count("\x1b[J") > count and any("GROWTH*" in line for line in lines), "the keys to work")
+        pressed = time.monotonic()
+        screen.press("q")
+        screen.expect_end(0)
+        # A request may wait for its answer for many seconds.
+        self.assertLess(time.monotonic() - pressed, 8)
+
+    def test_names_in_utf8_are_cut_by_characters_in_any_locale(self):
+        name = own_name("caf\u00e9")[-15:]
+        server, _ = self.start_named_redis(name)
+        for settings in ({"LC_ALL": "C"}, {"LC_ALL": "C.UTF-8"}):
+            with self.subTest(settings):
+                screen = Screen(self, server.pid, "--interval", "300ms", "--show", "processes", rows=8, columns=40, **settings)
+                screen.wait_for(lambda lines: len(lines) > 2 and any("IN USE*" in line for line in lines), "the table")
+                self.assertLessEqual(max(map(len, screen.lines())), 40)
+                screen.press("q")
+                screen.expect_end(0)
 
     def test_no_profile_is_taken_while_frozen(self):
         screen = self.screen()
@@ -283,7 +334,7 @@ class Live(TopCase):
         screen = self.screen(columns=80)
         screen.press("f")
         screen.wait_for(lambda lines: re.search(r" since \d\d:\d\d:\d\d$", lines[1]) and " resident " in lines[2] and lines[2].endswith(" count") and
-                        lines[-1].startswith("q quit") and lines[-1].endswith("b growth=0"), "nothing cut off")
+                        re.fullmatch(r"q quit  h help(  \S+ [\w=]+)+", lines[-1]), "nothing cut off")
         screen.press("q")
         screen.expect_end(0)
 
@@ -321,6 +372,70 @@ class Live(TopCase):
         self.assertNotIn("\x1b[1m", screen.picture())
         screen.press("q")
         screen.expect_end(0)
+
+
+class Trees(Case):
+    """The processes of a server that forks."""
+    FORKS = ("$SIG{USR1} = sub { push @b, map { 'y' x (100000 + $_) } 1..100 }; @a = map { 'x' x (100000 + $_) } 1..50;"
+             "for (1..2) { unless (fork) { $0 = \"prefork: worker $_\"; last } } sleep 1 while 1")
+
+    def setUp(self):
+        super().setUp()
+        program = os.path.join(self.folder, own_name("prefork"))
+        shutil.copy(need("perl"), program)
+        self.parent = self.start(program, "-e", self.FORKS, env={"LD_PRELOAD": AGENT, "HEAPCTL_ACTIVATE": "1", "HEAPCTL_SAMPLE": "4096",
+                                                                 "HEAPCTL_CHILDREN": "thread"})
+        wait_until(lambda: len(children_of(self.parent.pid)) == 2, "two children")
+        self.workers = children_of(self.parent.pid)
+        for pid in (self.parent.pid, *self.workers):
+            self.end_pid_later(pid)
+            self.wait_for_agent(pid)
+        for pid in self.workers:
+            wait_until(lambda pid=pid: b"worker" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes(), "its title")
+
+    def test_a_table_has_the_processes_as_a_tree_and_their_sum(self):
+        os.kill(self.workers[1], signal.SIGUSR1)
+        out = ""
+
+        def has_grown():
+            nonlocal out
+            out, _ = self.heapctl("top", f"{self.parent.pid}:*", "--count", "1", "--show", "processes")
+            return re.search(rf"^ *1\d\.\d MiB .*worker 2 \[{self.workers[1]}\]$", out, re.M)
+        wait_until(has_grown, "what the second worker keeps")
+        lines = out.split("\n")
+        self.assertIn(f"{self.parent.pid}:*  ", lines[0])
+        self.assertIn("sampling is on in 3 of 3 processes", lines[0])
+        self.assertTrue(lines[4].endswith(f"[{self.parent.pid}]"), out)
+        self.assertRegex(lines[5], rf"[\d,]+    prefork: worker 2 \[{self.workers[1]}\]$")
+        self.assertRegex(lines[6], rf"[\d,]+    prefork: worker 1 \[{self.workers[0]}\]$")
+        each = [float(re.match(r" *(\S+) MiB", line)[1]) for line in lines[4:7]]
+        self.assertAlmostEqual(float(re.search(r"in use (\S+) MiB", out)[1]), sum(each), delta=0.3)
+        out, _ = self.heapctl("top", f"{self.parent.pid}:*", "--count", "1")
+        self.assertIn("SITE (innermost functions)", out)
+
+    def test_the_screen_follows_processes_that_end_and_stop(self):
+        screen = Screen(self, f"{self.parent.pid}:*", "--interval", "300ms", "--show", "processes", columns=120)
+        screen.wait_for_text("in 3 of 3 processes")
+        gone, stopped = self.workers
+        os.kill(gone, signal.SIGKILL)
+        screen.wait_for_text("in 2 of 2 processes")
+        screen.wait_for(lambda lines: any(re.search(rf"^ +0 B .* -\S+ MiB .*\[{gone}\]$", line) for line in lines), "what the ended one had")
+        screen.press("a")
+        screen.wait_for_text("in 0 of 2 processes")
+        screen.press("a")
+        screen.wait_for_text("in 2 of 2 processes")
+        os.kill(stopped, signal.SIGSTOP)
+        self.addCleanup(os.kill, stopped, signal.SIGCONT)
+        screen.wait_for_text("in 1 of 1 processes, 1 left out")
+        screen.press("q")
+        screen.expect_end(0)
+
+    def test_the_reason_of_a_process_that_is_left_out_is_said(self):
+        os.kill(self.workers[0], signal.SIGSTOP)
+        self.addCleanup(os.kill, self.workers[0], signal.SIGCONT)
+        _, said = self.heapctl("top", f"{self.parent.pid}:*", "--count", "1")
+        self.assertRegex(said, rf"left out: .*\[{self.workers[0]}\] is stopped")
+        self.heapctl("top", own_name("nothing") + ":*", "--count", "1", code=1)
 
 
 if __name__ == "__main__":

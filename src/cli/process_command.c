@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/process_command.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/xalloc.h"
+#include "cli/terminal.h"
+
+char *process_command_read(pid_t pid, bool *is_title)
+{
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
+	struct error ignored;
+	char path[64];
+
+	*is_title = false;
+	snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
+	if (!file_read(path, &text, &ignored))
+		return xstrdup("");
+	while (text.size > 0 && text.data[text.size - 1] == '\0')
+		text.size--;
+	/* A program that shows a title writes one text, with blanks, over its arguments. */
+	*is_title = memchr(text.data, '\0', text.size) == NULL &&
+		    memchr(text.data, ' ', text.size) != NULL;
+	for (size_t i = 0; i < text.size; i++) {
+		if (text.data[i] == '\0')
+			text.data[i] = ' ';
+	}
+	return terminal_copy(buffer_string(&text));
+}
