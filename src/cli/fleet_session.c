@@ -174,8 +174,16 @@ static bool ask_picture(const struct fleet_options *options, struct clickhouse *
 		(picture->is_difference &&
 			!fleet_ask_sites(clickhouse, &before, PICTURE_SITES, &picture->base, err)))
 		return false;
-	if (picture->now.count == 0 || (picture->is_difference && picture->base.count == 0))
+	if (picture->now.count == 0)
 		return refuse_empty(clickhouse, err);
+	if (picture->is_difference && picture->base.count == 0) {
+		char from[CONTROL_TIME_BYTES], to[CONTROL_TIME_BYTES];
+		error_set(err, ERROR_NOT_FOUND,
+			"%s has no snapshot from %s to %s, which would be compared with",
+			clickhouse_name(clickhouse), control_format_time(before.since_ms, from),
+			control_format_time(before.until_ms, to));
+		return error_hint(err, "--ago compares with another time");
+	}
 	describe(options, picture->is_difference ? &before : NULL, &subtitle);
 	fleet_picture_set_texts(picture, picture->has_services ? "fleet" : options->of.service,
 		buffer_string(&subtitle));

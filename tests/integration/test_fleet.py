@@ -308,6 +308,8 @@ class Asking(FleetCase):
         self.assertAlmostEqual(changes["leak"]["value"], growing, delta=0.15 * growing)
         self.assertGreater(changes["leak"]["standard_error"], 0)
         self.assertRegex(self.fleet("diff", "--since", "5mins", "--ago", "50mins").splitlines()[2], "leak")
+        said = self.heapctl("fleet", "diff", "--ago", "9days", "--store", *self.login(), code=1)[1]
+        self.assertRegex(said, r"no snapshot from .* to .*, which would be compared with \(--ago compares with another time\)")
 
     def test_a_planted_leak_is_found_first_and_nothing_else(self):
         found = self.ask("growth")["sites"]

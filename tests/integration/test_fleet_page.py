@@ -288,6 +288,8 @@ class Shown(FleetCase, ViewCase):
         self.assertRegex(page.text(".panel .site"), r"(?s)cache under main.*KiB.*median.*h5")
         page.click_on("What changed")
         page.wait_for_text("Nothing of that time")
+        page.wait_for_text("which would be compared with", ".empty")
+        self.assertNotIn("--ago", page.text(".empty"))
         page.choose("label:nth-of-type(5) select", "30 minutes earlier")
         page.wait_for("document.querySelector('.flame canvas')")
         self.assertEqual([complaint for complaint in page.serious_complaints() if "404" not in complaint], [])

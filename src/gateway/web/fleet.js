@@ -104,7 +104,7 @@ class Fleet {
   explain(problem) {
     if (problem.status === 404)
       fill(this.place, el('div.empty', el('h2', 'Nothing of that time'),
-        el('p', problem.message.replace(/ \(heapctl [^)]*\)$/, '')),
+        el('p', problem.message.replace(/ \([^()]*\)$/, '')),
         el('p.quiet', 'Choose a longer time, another service or all of them. Hosts send by heapctl serve --history FOLDER --send URL.')));
     else
       fill(this.place, problemBox(problem, button('Try again', () => this.start())));
