@@ -128,10 +128,10 @@ class FlameGraph(unittest.TestCase):
         self.focus_picture()
         for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown"):
             self.browser.press(key)
-        self.wait_for_text("#flame-announcer", "parse, 6.0 MiB")
+        self.wait_for_text(".fg-announcer", "parse, 6.0 MiB")
         self.wait_for_text(".fg-details h2", "parse")
         self.browser.press("ArrowRight")
-        self.wait_for_text("#flame-announcer", "cache::Table<int, std::string>::grow(unsigned long), 3.0 MiB")
+        self.wait_for_text(".fg-announcer", "cache::Table<int, std::string>::grow(unsigned long), 3.0 MiB")
         self.browser.press("Enter")
         self.wait_for_text(".fg-crumbs [aria-current]", "cache::Table::grow")
         self.browser.press("Escape")
@@ -164,9 +164,9 @@ class FlameGraph(unittest.TestCase):
         self.browser.wait_for("location.hash.includes('order=callers')")
         for key in ("ArrowDown", "ArrowDown"):
             self.browser.press(key)
-        self.wait_for_text("#flame-announcer", "malloc, 9.0 MiB")
+        self.wait_for_text(".fg-announcer", "malloc, 9.0 MiB")
         self.browser.press("ArrowDown")
-        self.wait_for_text("#flame-announcer", "parse, 6.0 MiB")
+        self.wait_for_text(".fg-announcer", "parse, 6.0 MiB")
 
     def test_callers_of_one_function_gather_all_its_places(self):
         self.show(self.small)
@@ -191,9 +191,9 @@ class FlameGraph(unittest.TestCase):
         for key, said in (("ArrowDown", "parse, 6.0 MiB"), ("ArrowDown", "malloc, 4.0 MiB"), ("ArrowRight", "grow, 2.0 MiB"), ("ArrowUp", "parse, 6.0 MiB"),
                           ("ArrowUp", "read, 4.0 MiB"), ("ArrowRight", "write, 2.0 MiB"), ("ArrowUp", "main, 2.0 MiB"), ("ArrowDown", "write, 2.0 MiB")):
             self.browser.press(key)
-            self.wait_for_text("#flame-announcer", said)
+            self.wait_for_text(".fg-announcer", said)
         self.browser.press("Shift+Y")
-        self.wait_for_text("#flame-announcer", "Copied a stack of 2 functions")
+        self.wait_for_text(".fg-announcer", "Copied a stack of 2 functions")
         # In the middle instead: rows of main, write, and below it parse and malloc.
         self.browser.press("Enter")
         self.wait_for_text(".fg-crumbs [aria-current]", "write")
@@ -273,12 +273,12 @@ class FlameGraph(unittest.TestCase):
         self.focus_picture()
         for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight", "ArrowDown"):
             self.browser.press(key)
-        self.wait_for_text("#flame-announcer", "[smaller ones], 8.0 MiB")
+        self.wait_for_text(".fg-announcer", "[smaller ones], 8.0 MiB")
         self.wait_for_text(".fg-details", "too small to be drawn one by one")
         self.browser.press("i")
         self.browser.press("ArrowDown")
         self.browser.press("ArrowDown")
-        self.wait_for_text("#flame-announcer", "malloc, 8.0 MiB")
+        self.wait_for_text(".fg-announcer", "malloc, 8.0 MiB")
         self.browser.press("s")
         self.wait_for_text(".fg-crumbs [aria-current]", "malloc")
         self.assertEqual(self.browser.complaints(), [])

@@ -154,17 +154,11 @@ class Shown(PageCase):
         self.start_gateway(self.process.pid)
         page = self.open_page()
         page.wait_for_text(NAME, "table")
-        drop = """(() => {
-            const data = new DataTransfer();
-            for (const [name, text, time] of %s)
-                data.items.add(new File([text], name, { lastModified: time }));
-            document.body.dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true }));
-        })()"""
-        page.evaluate(drop % json.dumps([["one.txt", "main;parse 300\nmain;grow 100\n", 1]]))
+        page.drop(["one.txt", "main;parse 300\nmain;grow 100\n", 1])
         page.wait_for("document.querySelector('.flame canvas')")
         page.wait_for_text("one.txt", ".flame")
         page.wait_for_text("grow", ".fg-functions")
-        page.evaluate(drop % json.dumps([["new.txt", "main;parse 300\nmain;grow 150\n", 2], ["old.txt", "main;parse 300\nmain;grow 100\n", 1]]))
+        page.drop(["new.txt", "main;parse 300\nmain;grow 150\n", 2], ["old.txt", "main;parse 300\nmain;grow 100\n", 1])
         page.wait_for_text("new.txt compared with old.txt", ".flame")
         page.click_on("Table")
         page.wait_for_text("Change: +50 B", ".table-box")
@@ -172,7 +166,7 @@ class Shown(PageCase):
         page.wait_for_text("Change: \u221250 B", ".table-box")
         page.click_on("Call graph")
         page.wait_for("document.querySelector('.graph svg .node')")
-        page.evaluate(drop % json.dumps([["bad.txt", "nonsense", 1]]))
+        page.drop(["bad.txt", "nonsense", 1])
         page.wait_for_text("bad.txt", ".problem-box")
         page.wait_for_text("not a profile of any known format", ".problem-box")
         self.assertEqual({url.split("/")[2] for url in page.requests() if url.startswith("http")}, {f"127.0.0.1:{self.port}"})

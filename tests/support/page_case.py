@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The gateway's page in a browser, in front of a Redis, for integration tests."""
+import json
 import os
 
 import browser
@@ -31,6 +32,15 @@ class Page(browser.Browser):
 
     def width_of(self, selector):
         return self.evaluate(f"document.querySelector({selector!r}).getBoundingClientRect().width")
+
+    def drop(self, *files):
+        """Drops files, each a name, a text and the time of its last change, onto the page."""
+        self.evaluate("""(() => {
+            const data = new DataTransfer();
+            for (const [name, text, time] of %s)
+                data.items.add(new File([text], name, { lastModified: time }));
+            document.body.dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true }));
+        })()""" % json.dumps(files))
 
     def goes_sideways(self):
         """How far the page can be scrolled sideways, in pixels."""

@@ -44,6 +44,14 @@ class FileSource {
   leading() {
     return [];
   }
+
+  sides() {
+    return [files.base, files.shown].map(file => ({
+      title: file.name,
+      path: (format, options) => `/api/v1/file${query({ format, name: file.name, ...options })}`,
+      request: () => ({ method: 'POST', body: file }),
+    }));
+  }
 }
 
 function chooser(label, name, changed) {

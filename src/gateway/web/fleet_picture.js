@@ -53,7 +53,7 @@ export class FleetPicture extends PictureView {
   drawControls() {
     fill(this.controls, el('div.row', segments('as', SHAPES, this.shape, shape => this.set({ shape })), el('span.spring'), actionButton('Copy link', copyLink),
       saveMenu(SAVED.map(([format, text, extension]) => [text, () => download(this.path(format), this.source.fileName(extension))])
-        .concat(this.shape !== 'flame' ? [] : SHOWN.map(([format, text]) => [text, () => this.flame?.save(format)])))));
+        .concat(this.shape !== 'flame' ? [] : SHOWN.map(([format, text]) => [text, () => this.saveShown(format)])))));
     this.controls.querySelectorAll('button').forEach((element, i) => { element.dataset.place = i; });
   }
 

@@ -241,6 +241,10 @@ class HistoryView {
       fileName: extension => `${this.name}.${values.at}${values.base ? `-${values.base}` : ''}.${extension}`,
       link: () => this.link(),
       leading: () => null,
+      sides: () => [[values.base, values.begin], [values.at, values.end]].map(([id, time]) => ({
+        title: time ? dateTime(Number(time)) : `snapshot ${id}`,
+        path: (format, options) => this.path('snapshot', { id, format, ...options }),
+      })),
     };
   }
 }

@@ -37,6 +37,14 @@ class RunSource {
     return this.target.link('profile', this.values);
   }
 
+  sides() {
+    const { id, base, churn } = this.values, names = new Map(this.choices(base));
+    return [base, id].map(each => ({
+      title: names.get(each) ?? `run ${each}`,
+      path: (format, options) => this.target.path(`/api/v1/profile${query({ id: each, churn, format, ...options })}`),
+    }));
+  }
+
   choices(wanted) {
     const known = [['now', 'in use now'], ...this.runs.map(run => [String(run.id), `run of ${dateTime(run.started_ms)}`])];
     /* A link may name a run that was removed: the gateway reports that. */

@@ -32,9 +32,10 @@ function shareBar(value, whole, isDifference) {
 }
 
 export class RowTable {
-  /* `chosen` has sort and rows, the pattern; changed() gets new ones; pick() gets a row that was clicked. */
-  constructor(load, chosen, isDifference, { changed, pick }) {
-    Object.assign(this, { load, isDifference, changed, pick });
+  /* `chosen` has sort and rows, the pattern; changed() gets new ones; pick() gets a row that was
+     clicked, hovered() the name of one that is pointed at, or null. */
+  constructor(load, chosen, isDifference, { title, changed, pick, hovered }) {
+    Object.assign(this, { load, isDifference, changed, pick, hovered });
     this.chosen = { sort: chosen.sort || (isDifference ? 'change' : 'flat'), rows: chosen.rows || '' };
     this.pages = new Map();
     this.total = el('p.total');
@@ -49,7 +50,7 @@ export class RowTable {
       this.timer = setTimeout(() => this.choose({ rows: this.search.value.trim() }), SEARCH_MS);
     });
     this.table = el('table.rows', el('thead', el('tr', this.heads)), this.body);
-    this.scroller = el('div.row-scroller', { tabIndex: 0, role: 'region', 'aria-label': 'Functions' }, this.table);
+    this.scroller = el('div.row-scroller', { tabIndex: 0, role: 'region', 'aria-label': title ? `Functions, ${title}` : 'Functions' }, this.table);
     this.scroller.addEventListener('scroll', () => this.draw());
     this.resized = new ResizeObserver(() => this.draw());
     this.resized.observe(this.scroller);
@@ -73,8 +74,15 @@ export class RowTable {
   }
 
   choose(changes) {
-    Object.assign(this.chosen, changes);
+    this.follow(changes);
     this.changed(this.chosen);
+  }
+
+  /* As another table was changed. */
+  follow(changes) {
+    Object.assign(this.chosen, changes);
+    if (this.search.value.trim() !== this.chosen.rows)
+      this.search.value = this.chosen.rows;
     this.mark();
     this.turn = (this.turn ?? 0) + 1;
     this.pages.clear();
@@ -138,12 +146,21 @@ export class RowTable {
       this.loadPage(page).catch(notify);
   }
 
+  /* Marks the row of that name where it is in sight; null: none. */
+  point(name) {
+    this.pointed = name;
+    for (const row of this.body.rows)
+      row.classList.toggle('pointed', row.dataset.name === name);
+  }
+
   makeRow(at) {
     const node = this.pages.get(Math.floor(at / ROWS))?.[at % ROWS], { format, isDifference, report: { whole } } = this;
     if (!node)
       return el('tr', { 'aria-rowindex': at + 2 }, el('td', '\u2026'));
     const shown = this.chosen.sort === 'cum' ? node.cumulative : node.flat;
-    return el('tr', { 'aria-rowindex': at + 2 },
+    return el(node.name === this.pointed ? 'tr.pointed' : 'tr', {
+      'aria-rowindex': at + 2, 'data-name': node.name, onpointerenter: () => this.hovered(node.name), onpointerleave: () => this.hovered(null),
+    },
       el('td.name', button(node.name, () => this.pick(node), { className: 'plain', title: `${node.name}: in the flame graph`, 'data-at': String(at) }),
         el('span.quiet.place', placeOf(node))),
       el('td.number', estimate(node.flat, format, isDifference)),

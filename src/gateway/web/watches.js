@@ -197,6 +197,10 @@ class WatchesView {
       path: (format, options) => this.target.path(`/api/v1/capture${query({ ...chosen(), format, ...options })}`),
       fileName: extension => `${this.name}.${values.number}${values.base ? `-${values.base}` : ''}.${extension}`,
       link: () => this.link(),
+      sides: () => [values.base, values.number].map(number => ({
+        title: `capture ${number}`,
+        path: (format, options) => this.target.path(`/api/v1/capture${query({ line: values.line, number, format, ...options })}`),
+      })),
       leading: () => others.length === 0 && !values.base ? null
         : select('compared with', choices, values.base, base => this.view.set({ base })),
     };

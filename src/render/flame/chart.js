@@ -13,17 +13,21 @@ const FONT_FAMILY = 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", "Liber
 const FONT = `12px ${FONT_FAMILY}`;
 
 class Chart {
+  static count = 0;
+
   constructor(handlers) {
     this.handlers = handlers;
     this.widths = new Map();
     this.rows = [];
     this.range = [0, 1];
+    /* There may be several flame graphs on a page. */
+    this.announcerId = `flame-announcer-${++Chart.count}`;
     this.canvas = el('canvas', {
       tabIndex: 0,
       role: 'application',
       'aria-label': 'Flame graph. Arrow keys move between boxes, Enter zooms in, Escape zooms out, ' +
         'question mark shows all keys. The table of functions holds the same figures.',
-      'aria-describedby': 'flame-announcer',
+      'aria-describedby': this.announcerId,
     });
     this.spacer = el('div.fg-spacer', this.canvas);
     this.element = el('div.fg-chart', this.spacer);
@@ -303,6 +307,15 @@ class Chart {
       if (document.activeElement === this.canvas)
         outline(selected, 1, colours.isDark ? '#111' : '#fff');
     }
+  }
+
+  /* Below the middle of the box, as a pointer there would be; null where it is too narrow to see. */
+  placeOf(box) {
+    const level = this.levelOf(box), place = this.rows[level]?.find(([other]) => other === box);
+    if (!place)
+      return null;
+    const { left, top } = this.element.getBoundingClientRect();
+    return { clientX: left + (place[1] + place[2]) / 2, clientY: top + this.topOf(level) - this.element.scrollTop + ROW / 2 };
   }
 
   boxAt(event) {

@@ -2,7 +2,9 @@
 /*
  * The flame graph: heapctlFlame(container, data, options) fills the container and returns the
  * graph; close() removes it. In another page, options.embedded has `text`, the initial state,
- * `changed(text, isStep)`, which is called with every later state, the page's `theme`, and where
+ * `changed(text, isStep)`, which is called with every later state, the page's `theme`, `hovered(keys)`,
+ * which gets the box that is pointed at (null: none), `hasPageKeys` (keys of the page are its own), a
+ * `label` where there are several, and where
  * the data may be cut or filtered by a server, load(query), which promises other data of the same
  * profile; the first data are those of heapctlFlame.query(text). Alone, the state is in the page's
  * address. update() draws everything from `state`.
@@ -42,11 +44,16 @@ class FlameGraph {
     this.update();
   }
 
+  /* Of one of several flame graphs. */
+  nameOf(part) {
+    return this.embedded?.label ? `${part}, ${this.embedded.label}` : part;
+  }
+
   build(data) {
     this.total = el('p.fg-total');
-    this.crumbs = el('nav.fg-crumbs', { 'aria-label': 'Zoom' });
+    this.crumbs = el('nav.fg-crumbs', { 'aria-label': this.nameOf('Zoom') });
     this.legend = el('ul.fg-legend', { 'aria-label': 'Colours' });
-    this.announcer = el('p.fg-hidden', { id: 'flame-announcer', 'aria-live': 'polite' });
+    this.announcer = el('p.fg-hidden.fg-announcer', { id: this.chart.announcerId, 'aria-live': 'polite' });
     this.notice = el('p.fg-notice', { hidden: true, role: 'status' });
     this.root = el('div.fg',
       el('header.fg-header',
@@ -56,7 +63,7 @@ class FlameGraph {
       this.crumbs,
       el('div.fg-main',
         el('div.fg-picture', el('div.fg-rows', this.chart.element, this.minimap.element), this.legend),
-        el('section.fg-side', { 'aria-label': 'Details and functions' }, this.details.element, this.table.element)),
+        el('section.fg-side', { 'aria-label': this.nameOf('Details and functions') }, this.details.element, this.table.element)),
       this.announcer, this.notice, this.tooltip.element, this.help);
     this.container.replaceChildren(this.root);
   }
@@ -98,7 +105,8 @@ class FlameGraph {
       target.addEventListener(name, handler, { signal: this.listeners.signal });
     on(dark, 'change', () => this.update());
     on(this.root, 'keydown', event => this.handleKey(event));
-    on(document, 'keydown', event => event.target === document.body && this.handleKey(event));
+    if (this.embedded?.hasPageKeys ?? true)
+      on(document, 'keydown', event => event.target === document.body && this.handleKey(event));
     on(window, 'hashchange', () => !this.embedded && this.applyHash());
     on(window, 'beforeprint', () => this.print(true));
     on(window, 'afterprint', () => this.print(false));
@@ -365,9 +373,32 @@ class FlameGraph {
     this.chart.canvas.style.cursor = box ? 'pointer' : '';
     if (box === this.hovered)
       return;
+    this.mark(box);
+    this.embedded?.hovered?.(box && box.tree === this.tree ? this.keysOf(box) : null);
+  }
+
+  mark(box) {
     this.hovered = box;
     this.chart.picture.hovered = box;
     this.chart.requestDraw();
+  }
+
+  /* Shows the box that another flame graph points at, if there is one like it here. */
+  point(keys) {
+    const { model, tree } = this, box = keys && tree.find(keys.map(key => model.findKey(key)));
+    const place = box && box.lineage.length === keys.length + 1 ? this.chart.placeOf(box) : null;
+    this.mark(place && box);
+    this.tooltip.show(place && box, place, model, tree.measure, place && (box.node < 0 ? 'all' : model.names[box.node]));
+  }
+
+  /* The state of another flame graph. */
+  follow(text) {
+    this.embedded.text = text;
+    const { theme } = this.state;
+    this.readState(text);
+    this.state.theme = theme;
+    this.selected = null;
+    this.update();
   }
 
   click(box) {

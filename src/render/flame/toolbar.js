@@ -64,7 +64,7 @@ class Toolbar {
       autocomplete: 'off', 'aria-label': 'Search functions', 'aria-keyshortcuts': '/',
     });
     this.matched = el('output.fg-matched');
-    this.search = el('div.fg-search', { role: 'search' }, this.searchInput, this.matched);
+    this.search = el('div.fg-search', { role: 'search', 'aria-label': this.graph.nameOf('Search') }, this.searchInput, this.matched);
     let timer = 0;
     this.searchInput.addEventListener('input', () => {
       clearTimeout(timer);

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One profile in one shape: a flame graph, a call graph, a table or source. `part` has:
+ *
+ *	title		what it is of, where several are beside each other
+ *	path(format, options)	the address of that format
+ *	request()	where there is one: options of fetch
+ *
+ * Several drawings are linked: what is zoomed, filtered or sorted in one is so in all, and what is
+ * pointed at in one is marked in the others.
+ */
+import { getJson, getText } from '/assets/api.js';
+import { pushAddress } from '/assets/controls.js';
+import { el } from '/assets/dom.js';
+import { loadFlame } from '/assets/flame_script.js';
+import { GraphView } from '/assets/graph.js';
+import { showKeys } from '/assets/keys.js';
+import { RowTable } from '/assets/table.js';
+
+/* What is drawn at once of a flame graph; details of it are loaded when it is zoomed. */
+const FRAMES = 10000;
+
+/* The function by its whole name. */
+const searchOf = name => new URLSearchParams({ search: `^${name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}$` }).toString();
+
+export class Drawing {
+  /* `picture` is a PictureView, `others` the drawings that are linked with it, itself among them. */
+  constructor(picture, part, others) {
+    Object.assign(this, { picture, part, others });
+    this.element = el('section.drawing', { 'aria-label': part.title ?? null }, el('p.waiting', 'Reading symbols and drawing\u2026'));
+  }
+
+  close() {
+    this.flame?.close();
+    this.rows?.close();
+  }
+
+  draw(signal) {
+    return this[`draw_${this.picture.shape}`](signal);
+  }
+
+  fetchOptions(signal) {
+    return { ...this.part.request?.(), signal };
+  }
+
+  path(format, options) {
+    return this.picture.path(format, options, this.part);
+  }
+
+  show(...content) {
+    this.element.replaceChildren(...(this.part.title && this.picture.shape !== 'flame' ? [el('h2', this.part.title)] : []), ...content);
+  }
+
+  get linked() {
+    return this.others.filter(other => other !== this);
+  }
+
+  async draw_flame(signal) {
+    const flame = await loadFlame();
+    const { values } = this.picture.source;
+    const load = async options => getJson(this.part.path('flame-data', { frames: FRAMES, ...options }), this.fetchOptions(signal));
+    const data = await load(flame.query(values.view ?? ''));
+    if (signal.aborted)
+      return;
+    const box = el('div.flame');
+    this.show(box);
+    this.flame = flame(box, data, {
+      embedded: {
+        load,
+        text: values.view ?? '',
+        label: this.part.title,
+        theme: document.documentElement.dataset.theme,
+        /* A key that is pressed beside the pictures is of the first one. */
+        hasPageKeys: this.others[0] === this,
+        showKeys,
+        toggleTheme: () => document.getElementById('theme').click(),
+        changed: (view, isStep) => {
+          values.view = view;
+          history[isStep ? 'pushState' : 'replaceState'](null, '', this.picture.source.link());
+          this.linked.forEach(({ flame }) => flame?.follow(view));
+        },
+        hovered: keys => this.linked.forEach(({ flame }) => flame?.point(keys)),
+      },
+    });
+  }
+
+  async draw_graph(signal) {
+    const graph = new GraphView(await getText(this.path('graph'), this.fetchOptions(signal)));
+    this.show(graph.element);
+    graph.open();
+  }
+
+  /* Lines with what they allocate themselves and with all that they call. */
+  async draw_source(signal) {
+    const { values } = this.picture.source;
+    if (!values.function) {
+      this.show(el('p.empty', 'Enter a name: the source of all functions that match is shown with the figures of each line.'));
+      return;
+    }
+    const text = await getText(this.path('source', { function: values.function, granularity: '' }), this.fetchOptions(signal));
+    this.show(el('pre.source', { tabIndex: 0 }, text));
+  }
+
+  async draw_text(signal) {
+    const { source } = this.picture, { values } = source;
+    this.rows = new RowTable(options => getJson(this.path('rows', options), this.fetchOptions(signal)), values, this.picture.isDifference(), {
+      changed: chosen => {
+        const isStep = chosen.rows === values.rows;
+        Object.assign(values, chosen);
+        /* A search is typed letter by letter. */
+        if (isStep)
+          pushAddress(source.link());
+        else
+          history.replaceState(null, '', source.link());
+        this.linked.forEach(({ rows }) => rows?.follow(chosen));
+      },
+      pick: ({ name }) => this.picture.set({ shape: 'flame', view: searchOf(name) }),
+      title: this.part.title,
+      hovered: name => this.linked.forEach(({ rows }) => rows?.point(name)),
+    });
+    await this.rows.start();
+    if (signal.aborted)
+      return;
+    this.show(this.rows.element);
+    this.rows.draw();
+  }
+}

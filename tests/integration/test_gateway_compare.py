@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Two profiles beside each other in the gateway's page: runs, snapshots and files."""
+import os
+import unittest
+
+import browser
+from page_case import NAME, PageCase, ViewCase
+
+BOTH = "(all => all.length === 2 && all.every(canvas => Number(canvas.dataset.boxes)))([...document.querySelectorAll('.fg-chart canvas')])"
+OLD = "main;parse 300\nmain;grow;list 100\nmain;gone 100\n"
+NEW = "main;parse 300\nmain;grow;list 500\n"
+
+
+def setUpModule():
+    browser.require()
+
+
+class Files(ViewCase):
+    def setUp(self):
+        super().setUp()
+        self.start_gateway("no-such-target")
+        self.page = self.open_page("//file", width=1280)
+        self.page.wait_for_text("Drop a profile here")
+        self.page.drop(["new.txt", NEW, 2], ["old.txt", OLD, 1])
+        self.page.wait_for_text("new.txt compared with old.txt", ".flame")
+
+    def of_each(self, selector):
+        return self.page.evaluate(f"[...document.querySelectorAll('.drawing')].map(one => one.querySelector({selector!r})?.innerText ?? '')")
+
+    def test_what_is_zoomed_or_searched_in_one_is_in_both(self):
+        page = self.page
+        page.click_on("Side by side")
+        page.wait_for(BOTH)
+        self.assertIn("compare=beside", page.evaluate("location.hash"))
+        self.assertEqual(["500 B" in text or "800 B" in text for text in self.of_each(".fg-total")], [True, True], self.of_each(".fg-total"))
+        # Below the row of everything and of main; the widest box comes first, which is "grow" in the new one only.
+        page.click(".drawing:nth-child(2) .fg-chart canvas", x=60, y=2 * 24 + 11)
+        page.wait_for("location.hash.includes('zoom')")
+        page.wait_for("[...document.querySelectorAll('.fg-crumbs')].every(e => e.innerText.includes('grow'))")
+        page.back()
+        page.wait_for(f"!location.hash.includes('zoom') && {BOTH}")
+        page.focus(".drawing:nth-child(1) .fg-search input")
+        page.type("list")
+        page.wait_for("[...document.querySelectorAll('.fg-matched')].map(e => e.innerText).join().match(/100 B.*500 B/)")
+        self.assertEqual(page.serious_complaints(), [])
+
+    def test_a_box_is_marked_in_both(self):
+        page = self.page
+        page.click_on("Side by side")
+        page.wait_for(BOTH)
+        point = """(y => {
+            const canvas = document.querySelector('.drawing:nth-child(1) .fg-chart canvas'), { left, top } = canvas.getBoundingClientRect();
+            canvas.dispatchEvent(new PointerEvent('pointermove', { clientX: left + %d, clientY: top + y, pointerType: 'mouse' }));
+        })(2 * 24 + 11)"""
+        page.evaluate(point % 20)
+        page.wait_for("(e => !e.hidden && e.innerText.includes('parse') && e.innerText.includes('300 B'))(document.querySelector('.drawing:nth-child(2) .fg-tooltip'))")
+        # The last of the row is not in the new one.
+        width = page.evaluate("document.querySelector('.drawing:nth-child(1) .fg-chart canvas').clientWidth")
+        page.evaluate(point % (width - 10))
+        page.wait_for("/gone|grow/.test(document.querySelector('.drawing:nth-child(1) .fg-tooltip').innerText)")
+        shown = page.text(".drawing:nth-child(1) .fg-tooltip")
+        self.assertEqual(page.evaluate("document.querySelector('.drawing:nth-child(2) .fg-tooltip').hidden"), "gone" in shown, shown)
+
+    def test_tables_have_one_order_and_one_search(self):
+        page = self.page
+        page.click_on("Table")
+        page.wait_for_text("Change: +300 B", ".table-box")
+        page.click_on("Side by side")
+        page.wait_for("document.querySelectorAll('.table-box .total b').length === 2")
+        self.assertEqual(self.of_each("h2"), ["old.txt", "new.txt"])
+        self.assertEqual([text.split(" \u00b7")[0] for text in self.of_each(".total")], ["Total: 500 B", "Total: 800 B"])
+        page.click(".drawing:nth-child(2) th button", "Function")
+        page.wait_for("[...document.querySelectorAll('th[data-sort=name]')].every(e => e.ariaSort === 'ascending')")
+        page.focus(".drawing:nth-child(1) .table-box input")
+        page.type("list")
+        page.wait_for("[...document.querySelectorAll('.rows tbody')].every(body => body.innerText.includes('list') && !body.innerText.includes('parse'))")
+        self.assertEqual(page.evaluate("document.querySelectorAll('.table-box input')[1].value"), "list")
+        page.evaluate("document.querySelector('.rows tr[data-name=list]').dispatchEvent(new PointerEvent('pointerenter'))")
+        page.wait_for("document.querySelector('.drawing:nth-child(2) tr.pointed')?.dataset.name === 'list'")
+        page.click_on("Difference")
+        page.wait_for_text("Change: +300 B", ".table-box")
+
+    def test_it_is_accessible_and_fits(self):
+        self.page.click_on("Side by side")
+        for shape, shown in (("Flame graph", BOTH), ("Table", "document.querySelectorAll('.table-box .total b').length === 2"),
+                             ("Call graph", "document.querySelectorAll('.graph svg .node').length > 3")):
+            self.page.click_on(shape)
+            self.page.wait_for(shown)
+            self.check_view(self.page, shape)
+        self.page.click_on("Flame graph")
+        self.page.wait_for(BOTH)
+        # Below each other, each as high as it needs to be.
+        self.page.resize(390, 800)
+        self.page.wait_for("(([a, b]) => b.top >= a.bottom - 1)([...document.querySelectorAll('.flame .fg')].map(e => e.getBoundingClientRect()))")
+        self.assertEqual(self.page.serious_complaints(), [])
+
+
+class Runs(PageCase):
+    def test_two_runs_and_two_snapshots(self):
+        self.start_gateway("--history", os.path.join(self.folder, "history"), "--history-every", "1s", self.process.pid)
+        first = self.make_run(self.redis_port, keys=2000)
+        second = self.make_run(self.redis_port, keys=60000)
+        page = self.open_page(f"/{self.process.pid}/profile?base={first}&id={second}&compare=beside")
+        page.wait_for(BOTH)
+        page.click_on("Difference")
+        page.wait_for_text("compared with", ".flame")
+        self.grow(self.process, self.redis_port, 2)
+        snapshots = self.get(f"/targets/{self.process.pid}/api/v1/timeline").json["snapshots"][-2:]
+        begin, end = (each["time_ms"] for each in snapshots)
+        page.goto(f"{self.url}/#/{NAME}/history?base={snapshots[0]['id']}&at={snapshots[1]['id']}&begin={begin}&end={end}&show=difference&compare=beside")
+        page.wait_for(BOTH)
+        self.assertEqual(page.serious_complaints(), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
