@@ -29,6 +29,7 @@ static const char *const section_names[DWARF_SECTIONS] = {
 struct loading {
 	struct dwarf *dwarf;
 	const struct elf_image *image;
+	unsigned threads;
 	struct error errors[DWARF_SECTIONS];
 	bool failed[DWARF_SECTIONS];
 };
@@ -40,8 +41,8 @@ static void load_section(void *context, size_t index)
 
 	snprintf(name, sizeof name, "%s%s", section_names[index],
 		loading->dwarf->is_split ? ".dwo" : "");
-	loading->failed[index] = !elf_image_load(
-		loading->image, name, &loading->dwarf->sections[index], &loading->errors[index]);
+	loading->failed[index] = !elf_image_load(loading->image, name, loading->threads != 1,
+		&loading->dwarf->sections[index], &loading->errors[index]);
 }
 
 static bool is_any_packed(const struct elf_image *image)
@@ -55,7 +56,7 @@ static bool is_any_packed(const struct elf_image *image)
 static bool load_sections(
 	struct dwarf *dwarf, const struct elf_image *image, unsigned threads, struct error *err)
 {
-	struct loading loading = { .dwarf = dwarf, .image = image };
+	struct loading loading = { .dwarf = dwarf, .image = image, .threads = threads };
 
 	if (is_any_packed(image))
 		parallel_run(DWARF_SECTIONS, threads, load_section, &loading);

@@ -3,152 +3,12 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
-#include <libdeflate.h>
-#include <lzma.h>
-#include <zstd.h>
-
-#include "base/buffer.h"
 #include "base/cursor.h"
 #include "base/xalloc.h"
 
-/* More than any debug information shrinks by; the limit of deflate. */
-static const uint64_t MAX_RATIO = 1100;
-static const uint64_t FAIR_RATIO = 20;
-static const uint64_t FAIR_BASE_BYTES = (uint64_t)32 << 20;
-static const uint64_t BIG_PAGE_BYTES = (uint64_t)2 << 20;
-static const uint64_t MIN_BYTES_FOR_BIG_PAGES = (uint64_t)512 << 10;
-static const size_t MAX_XZ_BYTES = (size_t)1 << 30;
-static const uint64_t XZ_MEMORY_BYTES = (uint64_t)256 << 20;
 /* The kernel runs no program with more, and each address is compared with all of them. */
 static const size_t MAX_PROGRAM_HEADERS = 65536 / sizeof(Elf64_Phdr);
-
-struct elf_bytes elf_text_table(const void *data, size_t size)
-{
-	const unsigned char *const last = size == 0 ? NULL : memrchr(data, '\0', size);
-	const size_t used = last == NULL ? 0 : (size_t)(last - (const unsigned char *)data) + 1;
-
-	return (struct elf_bytes){ .data = data, .size = used };
-}
-
-void elf_bytes_free(struct elf_bytes *bytes)
-{
-	free(bytes->owned);
-	*bytes = (struct elf_bytes){ 0 };
-}
-
-static bool unpack_zlib(const void *data, size_t data_size, void *out, size_t size)
-{
-	struct libdeflate_decompressor *const decompressor = libdeflate_alloc_decompressor();
-
-	if (decompressor == NULL)
-		return false;
-	/* Without a place for the size that came out, any other size is an error. */
-	const enum libdeflate_result result =
-		libdeflate_zlib_decompress(decompressor, data, data_size, out, size, NULL);
-	libdeflate_free_decompressor(decompressor);
-	return result == LIBDEFLATE_SUCCESS;
-}
-
-/*
- * Memory that is about to be filled from end to end: in big pages where the kernel has them, for
- * it takes about as long to get a megabyte in small ones as to unpack it.
- */
-static void *make_room(uint64_t size)
-{
-	const size_t rounded = (size + BIG_PAGE_BYTES - 1) & ~(BIG_PAGE_BYTES - 1);
-
-	if (size < MIN_BYTES_FOR_BIG_PAGES)
-		return malloc(size + 1);
-	void *const room = aligned_alloc(BIG_PAGE_BYTES, rounded);
-	if (room != NULL)
-		(void)madvise(room, rounded, MADV_HUGEPAGE);
-	return room;
-}
-
-enum unpack_format {
-	UNPACK_UNKNOWN,
-	UNPACK_ZLIB,
-	UNPACK_ZSTD,
-};
-
-/* Unpacks to exactly `size` bytes. */
-MUST_CHECK static bool unpack_sized(enum unpack_format format, const void *data, size_t data_size,
-	uint64_t size, struct elf_bytes *bytes, struct error *err)
-{
-	if (format == UNPACK_UNKNOWN)
-		return error_set(err, ERROR_UNSUPPORTED, "unknown compression");
-	if (size / MAX_RATIO > data_size)
-		return error_set(err, ERROR_INPUT, "%zu compressed bytes cannot hold %llu",
-			data_size, (unsigned long long)size);
-	CLEANUP(free_cleanup) void *out = make_room(size);
-	if (out == NULL)
-		return error_set(
-			err, ERROR_MEMORY, "no memory for %llu bytes", (unsigned long long)size);
-
-	bool whole = false;
-	if (format == UNPACK_ZLIB)
-		whole = unpack_zlib(data, data_size, out, size);
-	else
-		whole = ZSTD_decompress(out, size, data, data_size) == size;
-	if (!whole)
-		return error_set(err, ERROR_INPUT, "the compressed contents are damaged");
-	*bytes = (struct elf_bytes){ .data = out, .size = size, .owned = out };
-	out = NULL;
-	return true;
-}
-
-static bool run_xz(lzma_stream *stream, struct buffer *out)
-{
-	lzma_ret result = LZMA_OK;
-
-	while (result == LZMA_OK) {
-		if (!buffer_reserve(out, 256 * 1024))
-			return false;
-		stream->next_out = (uint8_t *)out->data + out->size;
-		stream->avail_out = out->capacity - out->size;
-		const size_t room = stream->avail_out;
-		result = lzma_code(stream, LZMA_FINISH);
-		out->size += room - stream->avail_out;
-	}
-	return result == LZMA_STREAM_END;
-}
-
-/*
- * The limit for unpacking that many bytes: debug information shrinks to a third or a fifth, and
- * single sections to a tenth.
- */
-static uint64_t unpack_limit(uint64_t packed)
-{
-	return packed > UINT64_MAX / FAIR_RATIO / 2 ? UINT64_MAX
-						    : FAIR_BASE_BYTES + packed * FAIR_RATIO;
-}
-
-bool unpack_xz(const void *data, size_t data_size, struct elf_bytes *bytes, struct error *err)
-{
-	const uint64_t fair = unpack_limit(data_size);
-
-	lzma_stream stream = LZMA_STREAM_INIT;
-	struct buffer out;
-
-	buffer_init(&out, &memory_heap);
-	out.limit = fair < MAX_XZ_BYTES ? fair : MAX_XZ_BYTES;
-	if (lzma_stream_decoder(&stream, XZ_MEMORY_BYTES, 0) != LZMA_OK)
-		return error_set(err, ERROR_MEMORY, "no memory to unpack xz");
-	stream.next_in = data;
-	stream.avail_in = data_size;
-	const bool whole = run_xz(&stream, &out);
-	lzma_end(&stream);
-	if (!whole) {
-		buffer_deinit(&out);
-		return error_set(err, ERROR_INPUT, "the compressed contents are damaged");
-	}
-	*bytes = (struct elf_bytes){
-		.data = (unsigned char *)out.data, .size = out.size, .owned = out.data
-	};
-	return true;
-}
 
 /* A copy of `count` records of `size` bytes at `offset`; NULL when the file has not as many. */
 static void *copy_table(const struct elf_image *image, uint64_t offset, uint64_t count, size_t size)
@@ -504,8 +364,8 @@ static bool check_claims(const struct elf_image *image, struct error *err)
 }
 
 /* gcc's older way: ".zdebug_info" begins with "ZLIB" and the size, big-endian. */
-static bool load_zdebug(
-	const struct elf_image *image, const char *name, struct elf_bytes *bytes, struct error *err)
+static bool load_zdebug(const struct elf_image *image, const char *name, bool may_populate,
+	struct elf_bytes *bytes, struct error *err)
 {
 	char old_name[64] = ".z";
 
@@ -522,20 +382,21 @@ static bool load_zdebug(
 	if (section->size < 12 || memcmp(data, "ZLIB", 4) != 0)
 		return error_set(err, ERROR_INPUT, "%s: %s: damaged header", image->path, old_name);
 	memcpy(&size, data + 4, sizeof size);
-	if (!unpack_sized(UNPACK_ZLIB, data + 12, section->size - 12, be64toh(size), bytes, err))
+	if (!unpack_sized(UNPACK_ZLIB, data + 12, section->size - 12, be64toh(size), may_populate,
+		    bytes, err))
 		return error_prefix(err, "%s: %s", image->path, old_name);
 	return true;
 }
 
-bool elf_image_load(
-	const struct elf_image *image, const char *name, struct elf_bytes *bytes, struct error *err)
+bool elf_image_load(const struct elf_image *image, const char *name, bool may_populate,
+	struct elf_bytes *bytes, struct error *err)
 {
 	const struct elf_section *const section = elf_image_section(image, name);
 	Elf64_Chdr header;
 
 	*bytes = (struct elf_bytes){ .data = (const unsigned char *)"" };
 	if (section == NULL)
-		return load_zdebug(image, name, bytes, err);
+		return load_zdebug(image, name, may_populate, bytes, err);
 	const unsigned char *const data = image->data + section->offset;
 	if ((section->flags & SHF_COMPRESSED) == 0) {
 		*bytes = (struct elf_bytes){ .data = data, .size = section->size };
@@ -551,7 +412,7 @@ bool elf_image_load(
 		: header.ch_type == 2 /* ELFCOMPRESS_ZSTD */ ? UNPACK_ZSTD
 							     : UNPACK_UNKNOWN;
 	if (!unpack_sized(format, data + sizeof header, section->size - sizeof header,
-		    header.ch_size, bytes, err))
+		    header.ch_size, may_populate, bytes, err))
 		return error_prefix(err, "%s: %s", image->path, name);
 	return true;
 }

@@ -19,34 +19,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-
-/*
- * Unpacks the compressed parts of ELF files: sections (zlib, zstd) and whole symbol tables (xz in
- * .gnu_debugdata). A size in the input is accepted only if its compressed bytes can expand to it.
- * Any thread.
- */
-
-/* Bytes of a section: part of the image's file, or unpacked into memory of their own. */
-struct elf_bytes {
-	const unsigned char *data;
-	size_t size;
-	void *owned;
-};
-
-/* A table of NUL-terminated texts, cut after its last NUL so that every text ends inside it. */
-struct elf_bytes elf_text_table(const void *data, size_t size);
-
-/* The text at an offset of such a table; "" when there is none. */
-static inline const char *elf_text_at(const struct elf_bytes *table, uint64_t offset)
-{
-	return offset < table->size ? (const char *)table->data + offset : "";
-}
-
-void elf_bytes_free(struct elf_bytes *bytes);
-
-/* Unpacks an .xz stream of unknown size. */
-MUST_CHECK bool unpack_xz(
-	const void *data, size_t data_size, struct elf_bytes *bytes, struct error *err);
+#include "symbol/unpack.h"
 
 enum {
 	ELF_BUILD_ID_TEXT_BYTES = 2 * 64 + 1,
@@ -104,9 +77,10 @@ const struct elf_section *elf_image_section(const struct elf_image *image, const
 
 /*
  * The contents, unpacked if they are compressed (SHF_COMPRESSED; .zdebug_ under the plain name).
- * False only when they are damaged; a section that does not exist has size 0.
+ * False only when they are damaged; a section that does not exist has size 0. With `may_populate` a
+ * second thread gets the memory of a large one ready.
  */
-MUST_CHECK bool elf_image_load(const struct elf_image *image, const char *name,
+MUST_CHECK bool elf_image_load(const struct elf_image *image, const char *name, bool may_populate,
 	struct elf_bytes *bytes, struct error *err);
 
 /* The segment that contains this byte of the file, code first; NULL without one. */
