@@ -47,6 +47,10 @@ static const struct verb_option options[] = {
 		.help = "show source beside the figures, read below this folder alone; without it "
 			"none is read",
 		.complete = "@folder", OPTION_TEXT(struct serve_options, source_root) },
+	{ 0, "symbols", 0, "DIR",
+		.help = "serve debug files and indexes of symbols (heapctl symbols index --folder) "
+			"below this folder, as debuginfod does; without it none",
+		.complete = "@folder", OPTION_TEXT(struct serve_options, symbols_folder) },
 	{ 0, "until-exit", 0, "PID", .help = "end when this process ends",
 		OPTION_NUMBER(struct serve_options, until_exit, 1, INT32_MAX) },
 	{ 0, "history", 0, "FOLDER",

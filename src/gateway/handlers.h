@@ -70,6 +70,9 @@ const char *fleet_format_media_type(const char *format);
 /* What serve --watch-file does. */
 handler api_watch, api_watches, api_captures, api_capture;
 
+/* What serve --symbols has. */
+handler symbols_debuginfo;
+
 /* Profiles that a client sends. */
 handler api_file;
 

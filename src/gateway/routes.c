@@ -372,6 +372,16 @@ static const struct parameter asset_parameters[] = {
 	{ 0 },
 };
 
+static const struct parameter build_id_parameters[] = {
+	{ "build_id", PARAMETER_TEXT, .is_in_path = true, .help = "in lower-case hex digits" },
+	{ 0 },
+};
+
+static const struct route_status build_id_statuses[] = {
+	{ 404, "nothing is known of this build-id, or serve has no --symbols" },
+	{ 0 },
+};
+
 static const struct route_status created_statuses[] = {
 	{ 200, "a run was on already; this is it" },
 	{ 201, "the run that has begun" },
@@ -631,6 +641,16 @@ const struct route routes[] = {
 		.parameters = discovery_parameters,
 		.schema = "Discovery",
 		.handle = discovery },
+
+	{ .methods = METHOD_GET,
+		.scope = ROUTE_GLOBAL,
+		.tag = "debuginfod",
+		.pattern = "/buildid/{build_id}/debuginfo",
+		.summary = "the debug file of a build, or its index of symbols",
+		.media_type = BINARY,
+		.parameters = build_id_parameters,
+		.statuses = build_id_statuses,
+		.handle = symbols_debuginfo },
 
 	{ AGENT_READ, .pattern = "/v1/status", .schema = "Status",
 		.summary = "configuration and state" },

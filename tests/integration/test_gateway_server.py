@@ -981,6 +981,37 @@ class Safety(GatewayCase):
         answer = self.expect(self.post("/api/v1/file?format=source&function=work", body=pprof_with_file(str(root / "src/work.c"))), 403)
         self.assertIn("--source-root DIR", answer.json["error"]["hint"])
 
+    def test_symbols_are_served_below_their_folder_alone(self):
+        root, outside = pathlib.Path(self.folder, "symbols"), pathlib.Path(self.folder, "outside")
+        ids = root / ".build-id/ab"
+        ids.mkdir(parents=True)
+        outside.write_bytes(b"forbidden")
+        contents = os.urandom(3 << 20)
+        (ids / "cdef01.debug").write_bytes(contents)
+        (ids / "link.debug").write_bytes(b"forbidden")
+        (ids / "0002.debug").symlink_to(outside)
+        (ids / "0003.debug").symlink_to("../../../outside")
+        (ids / "0004.debug").symlink_to("/.build-id/ab/cdef01.debug")
+        (ids / "0006.debug").mkdir()
+        os.mkfifo(ids / "0005.debug")
+        self.start_gateway("--symbols", root, self.process.pid)
+        for build_id in ("abcdef01", "ab0004"):
+            answer = self.expect(self.get(f"/buildid/{build_id}/debuginfo"), 200)
+            self.assertEqual(contents, answer.body)
+            self.assertEqual("application/octet-stream", answer.headers["Content-Type"])
+        for build_id in ("abcdef02", "ab0002", "ab0003", "ab0005", "ab0006", "ABCDEF01", "ablink", "ab", "..", "%2e%2e%2foutside", "ab" * 65):
+            with self.subTest(build_id):
+                answer = self.get(f"/buildid/{build_id}/debuginfo")
+                self.assertEqual(404, answer.status)
+                self.assertNotIn(b"forbidden", answer.body)
+        for path in ("/buildid/abcdef01/executable", "/buildid/abcdef01/source/etc/passwd", "/buildid/abcdef01"):
+            self.expect(self.get(path), 404)
+        self.expect(self.post("/buildid/abcdef01/debuginfo"), 405)
+        self.start_gateway(self.process.pid)
+        self.assertIn("--symbols DIR", self.expect(self.get("/buildid/abcdef01/debuginfo"), 404).json["error"]["hint"])
+        self.start_gateway("--symbols", root, "--token-file", self.write_token(), self.process.pid)
+        self.expect(self.get("/buildid/abcdef01/debuginfo"), 401)
+
     def test_too_large_a_file_is_refused_before_it_is_sent(self):
         self.start_gateway(self.process.pid)
         with socket.create_connection(("127.0.0.1", self.port)) as connection:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An index of symbols has the names, files and lines that the files have which it was made from."""
+import ctypes
 import json
 import os
 import pathlib
@@ -7,6 +8,7 @@ import re
 import shutil
 import subprocess
 
+from gateway import GatewayCase
 from processes import BUILD, Case
 from symbol_programs import build_in, run
 
@@ -41,7 +43,7 @@ class IndexCase(Case):
         self.assertEqual(0, result.returncode, result.stderr)
         return result.stderr
 
-    def ask(self, path, addresses, *options):
+    def ask_tool(self, path, addresses, *options):
         given = "".join(f"{address:x}\n" for address in addresses)
         result = subprocess.run([TOOL, *options, path, "-"], input=given, stdout=subprocess.PIPE, text=True, check=True)
         answer = json.loads(result.stdout)
@@ -62,10 +64,10 @@ class SameAnswers(IndexCase):
         """Every byte of the code: the stripped program with its index, and the program with its debug information."""
         path = build_in(os.path.join(self.folder, "program"), compiler=compiler, flags=flags, link=link)
         addresses = text_addresses(path)
-        expected, _ = self.ask(path, addresses)
+        expected, _ = self.ask_tool(path, addresses)
         self.assertGreater(sum(bool(result["frames"]) for result in expected), 100)
         self.index("--folder", self.ids, path)
-        found, module = self.ask(self.strip(path), addresses, "--build-id-dir", self.ids)
+        found, module = self.ask_tool(self.strip(path), addresses, "--build-id-dir", self.ids)
         self.assertEqual(self.place(self.ids, path), module["debug_file"])
         self.assertEqual(("", source), (module["problem"], module["source"]))
         for mine, theirs in zip(found, expected):
@@ -111,7 +113,7 @@ class Use(IndexCase):
         super().setUp()
         self.program = build_in(os.path.join(self.folder, "program"), flags=["-g"])
         self.addresses = text_addresses(self.program)[::7]
-        self.expected, _ = self.ask(self.program, self.addresses)
+        self.expected, _ = self.ask_tool(self.program, self.addresses)
         self.cache = os.path.join(self.home, ".cache/heapctl")
 
     def test_the_cache_is_searched_first(self):
@@ -120,7 +122,7 @@ class Use(IndexCase):
         self.assertIn(place, said)
         self.assertEqual(0o600, os.stat(place).st_mode & 0o777)
         for path in (self.strip(self.program), self.program):
-            found, module = self.ask(path, self.addresses, "--cache-dir", self.cache)
+            found, module = self.ask_tool(path, self.addresses, "--cache-dir", self.cache)
             self.assertEqual(place, module["debug_file"])
             self.assertEqual(self.expected, found)
 
@@ -129,14 +131,14 @@ class Use(IndexCase):
         stripped = self.strip(self.program)
         half = len(self.addresses) // 2
         for part in (slice(0, half), slice(half, None)):
-            found, _ = self.ask(stripped, self.addresses[part], "--cache-dir", self.cache)
+            found, _ = self.ask_tool(stripped, self.addresses[part], "--cache-dir", self.cache)
             self.assertEqual(self.expected[part], found)
 
     def test_an_index_that_comes_later_is_used(self):
         stripped = self.strip(self.program)
-        self.assertEqual("dynamic", self.ask(stripped, self.addresses, "--cache-dir", self.cache)[1]["source"])
+        self.assertEqual("dynamic", self.ask_tool(stripped, self.addresses, "--cache-dir", self.cache)[1]["source"])
         self.index(self.program)
-        self.assertEqual(self.expected, self.ask(stripped, self.addresses, "--cache-dir", self.cache)[0])
+        self.assertEqual(self.expected, self.ask_tool(stripped, self.addresses, "--cache-dir", self.cache)[0])
 
     def test_the_program_may_be_gone(self):
         self.index(self.program)
@@ -157,7 +159,7 @@ class Use(IndexCase):
         stripped = self.strip(self.program)
         self.assertIn(f" % of {debug}: ", self.index("--build-id-dir", self.ids, stripped))
         shutil.rmtree(self.ids)
-        self.assertEqual(self.expected, self.ask(stripped, self.addresses, "--cache-dir", self.cache)[0])
+        self.assertEqual(self.expected, self.ask_tool(stripped, self.addresses, "--cache-dir", self.cache)[0])
 
     def test_report_takes_names_from_it(self):
         self.index(self.program)
@@ -185,11 +187,11 @@ class Use(IndexCase):
         contents = bytearray(place.read_bytes())
         contents[contents.index(b"heapidx\0") + 8] += 1
         place.write_bytes(contents)
-        module = self.ask(self.strip(self.program), self.addresses, "--cache-dir", self.cache)[1]
+        module = self.ask_tool(self.strip(self.program), self.addresses, "--cache-dir", self.cache)[1]
         self.assertIn("it is of another version of heapctl", module["problem"])
         self.assertIn("heapctl symbols index", module["hint"])
         # The program's own debug information needs no index.
-        found, module = self.ask(self.program, self.addresses, "--cache-dir", self.cache)
+        found, module = self.ask_tool(self.program, self.addresses, "--cache-dir", self.cache)
         self.assertEqual((self.expected, ""), (found, module["problem"]))
 
     def test_of_another_build_is_not_used(self):
@@ -199,7 +201,7 @@ class Use(IndexCase):
         os.makedirs(os.path.dirname(place))
         os.chmod(self.cache, 0o700)
         shutil.copy(os.path.join(self.folder, "other.index"), place)
-        found, module = self.ask(self.program, self.addresses, "--cache-dir", self.cache)
+        found, module = self.ask_tool(self.program, self.addresses, "--cache-dir", self.cache)
         self.assertEqual((self.expected, ""), (found, module["debug_file"]))
 
     def check_refused(self, path, *words):
@@ -240,3 +242,22 @@ class Use(IndexCase):
             self.assertEqual(2, result.returncode, result.stderr)
             self.assertIn(word, result.stderr)
 
+
+class Served(IndexCase, GatewayCase):
+    def test_another_host_gets_names_from_a_gateway(self):
+        """By elfutils' client library, which reports and debuggers use."""
+        try:
+            ctypes.CDLL("libdebuginfod.so.1")
+        except OSError:
+            self.skipTest("libdebuginfod1 is not installed")
+        program = build_in(os.path.join(self.folder, "program"), flags=["-g"])
+        addresses = text_addresses(program)[::7]
+        expected, _ = self.ask_tool(program, addresses)
+        self.index("--folder", self.ids, program)
+        agents = os.path.join(self.folder, "agents")
+        os.mkdir(agents, 0o700)
+        self.start_gateway("--symbols", self.ids, env=dict(os.environ, HEAPCTL_DIR=agents))
+        os.environ["DEBUGINFOD_CACHE_PATH"] = os.path.join(self.folder, "client")
+        self.addCleanup(os.environ.pop, "DEBUGINFOD_CACHE_PATH")
+        found, module = self.ask_tool(self.strip(program), addresses, "--debuginfod", self.url)
+        self.assertEqual((expected, ""), (found, module["problem"]))
