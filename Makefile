@@ -19,7 +19,7 @@ UBSAN_OPTIONS ?= print_stacktrace=1:halt_on_error=1
 TSAN_OPTIONS  ?= halt_on_error=1:suppressions=$(CURDIR)/tests/support/tsan.supp
 export ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
 
-.PHONY: all configured demo test check check-asan check-tsan check-clang check-arm64 check-i386 check-musl fuzz bench soak lint format golden install dist deb check-deb rpm tarball sbom release site clean
+.PHONY: all configured demo test check check-asan check-tsan check-clang check-arm64 check-i386 check-musl fuzz bench pictures soak lint format golden install dist deb check-deb rpm tarball sbom release site clean
 
 all: configured
 	@ninja -C $(BUILD) --quiet
@@ -67,6 +67,12 @@ bench:
 	@scripts/setup bench
 	@$(MAKE) --no-print-directory all
 	@bench/run $(BUILD) $(TARGET)
+
+# The pictures of README.md in docs/images, of real servers in Chromium.
+pictures:
+	@scripts/setup test
+	@$(MAKE) --no-print-directory all
+	@scripts/pictures $(BUILD)
 
 golden: all
 	@ninja -C $(BUILD) --quiet golden

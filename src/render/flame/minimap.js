@@ -61,6 +61,7 @@ class Minimap {
         context.fillRect(left / chart.width * width, y, Math.max(0.5, (right - left) / chart.width * width), Math.max(0.5, row - (row > 3 ? 1 : 0)));
       }
     });
+    canvas.dataset.rows = chart.rows.length;
     this.drawnRows = chart.rows;
     this.drawnPicture = chart.picture;
   }
