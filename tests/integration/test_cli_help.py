@@ -145,6 +145,45 @@ class Manual(Case):
         self.assertIn("unknown verb 'x'", self.heapctl("man", "x", code=2)[1])
 
 
+class EveryOption(Case):
+    """Each long option of each verb's help, in each shell's completion."""
+
+    def options(self):
+        """{verb: its long options}, as the help has them."""
+        verbs = re.findall(r"^  (\S+) ", self.heapctl("--help")[0], re.M)
+        return {verb: set(re.findall(r"^(?:  -\w, |      )(--[\w-]+)", self.heapctl(verb, "--help")[0], re.M)) for verb in verbs}
+
+    def check(self, shell, *command, option=r"--[\w-]+"):
+        """The command prints a line "VERB:" and what is offered for each of the verbs that follow it."""
+        wanted = self.options()
+        path = os.path.join(self.folder, "completion")
+        pathlib.Path(path).write_text(self.heapctl("completion", shell)[0])
+        environment = dict(self.environment, PATH=os.path.dirname(HEAPCTL) + ":" + os.environ["PATH"], HOME=self.folder)
+        result = subprocess.run([*command, path, *wanted], capture_output=True, text=True, env=environment, cwd=self.folder, timeout=120)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        offered = {}
+        for line in result.stdout.splitlines():
+            if line.endswith(":") and line[:-1] in wanted:
+                own = offered.setdefault(line[:-1], set())
+            elif match := re.search(option, line):
+                own.add(match[0])
+        self.assertGreater(sum(map(len, wanted.values())), 200)
+        for verb, names in wanted.items():
+            self.assertEqual(names - offered.get(verb, set()), set(), f"{shell}: heapctl {verb}")
+
+    def test_bash(self):
+        self.check("bash", "bash", "-c", 'source "$1"; shift; compopt() { :; }; for verb; do echo "$verb:"; COMP_WORDS=(heapctl "$verb" --); COMP_CWORD=2;'
+                   ' COMPREPLY=(); _heapctl; printf "%s\\n" "${COMPREPLY[@]}"; done', "bash")
+
+    def test_fish(self):
+        self.check("fish", need("fish"), "--no-config", "-c",
+                   'source $argv[1]; for verb in $argv[2..]; echo $verb:; complete -C "heapctl $verb --"; end')
+
+    def test_zsh(self):
+        self.check("zsh", need("zsh"), "-f", "-c", 'compdef() { :; }; _arguments() { print -rl -- "$@"; }; source $1; shift;'
+                   ' for verb; do print $verb:; words=(heapctl $verb --) CURRENT=3; _heapctl; done', "zsh", option=r"(?<=[*}),{])--[\w-]+")
+
+
 class OtherShells(Case):
     """In zsh and fish themselves."""
 
