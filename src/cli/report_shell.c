@@ -162,6 +162,7 @@ struct shell_command {
 	const char *help;
 	bool takes_number; /* right behind the name: top20 */
 	bool needs_word;
+	bool needs_file; /* behind '>' */
 	bool (*run)(struct shell *shell, struct shell_request *request, struct buffer *out,
 		struct error *err);
 };
@@ -325,6 +326,17 @@ static bool run_flame(
 	       viewer_open_beside("web", 0, &page, "html", err);
 }
 
+/* The command has the name of the renderer. */
+static bool run_picture(
+	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
+{
+	CLEANUP(view_cleanup) struct view *view = NULL;
+	CLEANUP(buffer_deinit) struct buffer ignored = BUFFER_OR_EXIT;
+
+	return make_view(shell, request, true, &ignored, &view, err) &&
+	       renderer_find(request->command)->render(view, &request->render, out, err);
+}
+
 /* Without a name of a file kcachegrind is started on one of its own. */
 static bool run_callgrind(
 	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
@@ -369,28 +381,42 @@ static bool run_help(
 
 /* In the order in which they are tried and helped with. */
 static const struct shell_command commands[] = {
-	{ "text", "[N] [--cum] [-IGNORE...]", "the same as top", true, false, run_top },
+	{ "text", "[N] [--cum] [-IGNORE...]", "the same as top", true, false, false, run_top },
 	{ "top", "[N] [--cum] [-IGNORE...]", "the N biggest, 10 by default: top20 --cum", true,
-		false, run_top },
-	{ "list", "REGEX [-IGNORE...]", "source of matching functions", false, true,
+		false, false, run_top },
+	{ "list", "REGEX [-IGNORE...]", "source of matching functions", false, true, false,
 		run_annotated },
 	{ "weblist", "REGEX [-IGNORE...]", "source and assembly in a web browser", false, true,
-		run_weblist },
-	{ "disasm", "REGEX [-IGNORE...]", "assembly of matching functions", false, true,
+		false, run_weblist },
+	{ "disasm", "REGEX [-IGNORE...]", "assembly of matching functions", false, true, false,
 		run_annotated },
 	{ "peek", "REGEX [-IGNORE...]", "callers and callees of matching functions", false, true,
-		run_peek },
-	{ "tree", "[FOCUS] [-IGNORE...]", "the call tree", false, false, run_tree },
-	{ "gv", "[FOCUS] [-IGNORE...]", "call graph shown by gv", false, false, run_viewer },
-	{ "evince", "[FOCUS] [-IGNORE...]", "call graph shown by evince", false, false,
+		false, run_peek },
+	{ "tree", "[FOCUS] [-IGNORE...]", "the call tree", false, false, false, run_tree },
+	{ "gv", "[FOCUS] [-IGNORE...]", "call graph shown by gv", false, false, false, run_viewer },
+	{ "evince", "[FOCUS] [-IGNORE...]", "call graph shown by evince", false, false, false,
 		run_viewer },
-	{ "web", "[FOCUS] [-IGNORE...]", "call graph in a web browser", false, false, run_viewer },
-	{ "flame", "[FOCUS] [-IGNORE...]", "flame graph in a web browser", false, false,
+	{ "web", "[FOCUS] [-IGNORE...]", "call graph in a web browser", false, false, false,
+		run_viewer },
+	{ "flame", "[FOCUS] [-IGNORE...]", "flame graph in a web browser", false, false, false,
 		run_flame },
 	{ "callgrind", "[FILE]", "write callgrind's format, or start kcachegrind", false, false,
-		run_callgrind },
-	{ "options", "", "the settings", false, false, run_settings },
-	{ "help", "", "this list", false, false, run_help },
+		false, run_callgrind },
+	{ "dot", "[FOCUS] [-IGNORE...] > FILE", "call graph in the DOT language", false, false,
+		true, run_picture },
+	{ "svg", "[FOCUS] [-IGNORE...] > FILE", "call graph as SVG", false, false, true,
+		run_picture },
+	{ "pdf", "[FOCUS] [-IGNORE...] > FILE", "call graph as PDF", false, false, true,
+		run_picture },
+	{ "ps", "[FOCUS] [-IGNORE...] > FILE", "call graph as PostScript", false, false, true,
+		run_picture },
+	{ "gif", "[FOCUS] [-IGNORE...] > FILE", "call graph as GIF", false, false, true,
+		run_picture },
+	{ "png", "[FOCUS] [-IGNORE...] > FILE", "call graph as PNG", false, false, true,
+		run_picture },
+	{ "options", "", "the settings", false, false, false, run_settings },
+	{ "o", "", "the same as options", false, false, false, run_settings },
+	{ "help", "", "this list", false, false, false, run_help },
 	{ 0 },
 };
 
@@ -403,11 +429,13 @@ static bool run_help(
 		buffer_printf(
 			out, "  %-9s %-26s %s\n", command->name, command->arguments, command->help);
 	buffer_append_string(out,
-		"  quit                                 or ^D\n\n"
+		"  quit                                 or q, exit, ^D\n\n"
 		"FOCUS: only stacks with a match. -IGNORE: no stacks with a match. --cum sorts by\n"
 		"cumulative figures, --lines shows source lines. Patterns are Perl's.\n"
 		"COMMAND > FILE writes what it prints to a file, COMMAND >> FILE appends it.\n\n"
-		"NAME=VALUE is a setting for all commands that follow, NAME= takes it back:\n\n");
+		"NAME=VALUE is a setting for all commands that follow, NAME= takes it back; cum, "
+		"lines and the\n"
+		"other words of sort= and granularity= do without the name:\n\n");
 	shell_settings_print(&shell->settings, out);
 	return true;
 }
@@ -485,6 +513,8 @@ static void run_command(struct shell *shell, const char *typed)
 	const char *const path = cut_file(line, &appends);
 	const struct shell_command *const command = find_command(line, &number, &rest);
 	request_init(&request, shell);
+	if (command == NULL && shell_settings_expand(&shell->settings, typed))
+		return;
 	if (command == NULL) {
 		fputs("Unknown command: try 'help'.\n", stderr);
 		return;
@@ -493,12 +523,25 @@ static void run_command(struct shell *shell, const char *typed)
 	request_parse(&request, rest);
 	if (number != 0)
 		request.render.line_limit = number;
-	if (command->needs_word && request.focus.size == 0) {
+	if ((command->needs_word && request.focus.size == 0) ||
+		(command->needs_file && path == NULL)) {
 		fprintf(stderr, "usage: %s %s\n", command->name, command->arguments);
 		return;
 	}
 	if (!command->run(shell, &request, &out, &err) || !write_output(&out, path, appends, &err))
 		verb_fail(&err);
+}
+
+static bool is_quit(const char *line)
+{
+	static const char *const words[] = { "quit", "exit", "q" };
+	const size_t size = strcspn(line, " \t\r");
+
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+		if (strlen(words[i]) == size && strncmp(line, words[i], size) == 0)
+			return true;
+	}
+	return false;
 }
 
 void report_shell_run(const struct report_session *session)
@@ -526,7 +569,7 @@ void report_shell_run(const struct report_session *session)
 		(struct word_list){ functions.words, functions.count });
 	for (const char *line; (line = line_editor_next(&editor, shell.prompt)) != NULL;) {
 		line += strspn(line, " \t");
-		if (strncmp(line, "quit", 4) == 0)
+		if (is_quit(line))
 			break;
 		if (line[0] != '\0')
 			run_command(&shell, line);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/xalloc.h"
 #include "profile/profile.h"
 
 enum setting_kind { SETTING_WORD, SETTING_PATTERN, SETTING_COUNT, SETTING_SHARE, SETTING_SWITCH };
@@ -37,6 +38,10 @@ static const struct setting settings_table[] = {
 	{ "show_bytes=", "bytes rather than MB", SETTING_SWITCH, AT(render.show_bytes), NULL },
 	{ "confidence=", "standard errors beside the figures", SETTING_SWITCH,
 		AT(render.confidence), NULL },
+	{ "noinlines=", "callers in the place of what is inlined into them", SETTING_SWITCH,
+		AT(no_inlines), NULL },
+	{ "drop_negative=", "no negative values of a difference", SETTING_SWITCH, AT(drop_negative),
+		NULL },
 	{ "inverted=", "trees and flame graphs from the leaves", SETTING_SWITCH,
 		AT(render.is_inverted), NULL },
 };
@@ -214,6 +219,27 @@ bool shell_settings_set(struct shell_settings *settings, const char *line, struc
 		return refuse_value(setting, value, err);
 	follow(settings, setting, size != 0);
 	return true;
+}
+
+bool shell_settings_expand(struct shell_settings *settings, const char *word)
+{
+	const size_t size = strcspn(word, " \t\r");
+	CLEANUP(free_cleanup) char *own = xasprintf("%.*s", (int)size, word);
+	const size_t blanks = strspn(word + size, " \t\r");
+	unsigned ignored;
+
+	for (size_t i = 0; word[size + blanks] == '\0' && i < SETTINGS; i++) {
+		const struct setting *const setting = &settings_table[i];
+		void *const member = (char *)&settings->options + setting->offset;
+		const bool is_short =
+			setting->offset == AT(granularity) || setting->offset == AT(render.sort);
+		if (is_short && read_word(setting, own, &ignored))
+			return read_word(setting, own, member);
+		if (setting->kind == SETTING_SWITCH && strlen(setting->name) == size + 1 &&
+			strncmp(setting->name, own, size) == 0)
+			return read_switch("true", member);
+	}
+	return false;
 }
 
 size_t shell_settings_names(const char **names)

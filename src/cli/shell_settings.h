@@ -29,6 +29,12 @@ bool shell_settings_names_one(const char *line);
 MUST_CHECK bool shell_settings_set(
 	struct shell_settings *settings, const char *line, struct error *err);
 
+/*
+ * Sets what a word alone means, as in pprof: "cum" is sort=cum, "lines" granularity=lines, and
+ * "noinlines" noinlines=true. False where it means nothing.
+ */
+MUST_CHECK bool shell_settings_expand(struct shell_settings *settings, const char *word);
+
 /* "NAME=" of each, for completion; at most SHELL_SETTINGS_MAX. Returns how many. */
 size_t shell_settings_names(const char **names);
 

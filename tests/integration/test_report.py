@@ -763,6 +763,25 @@ class Report(unittest.TestCase):
                 self.assertEqual(out, self.shell("top")[0])
         self.assertRegex(self.shell("sort=cum", "options")[0], r"(?m)^  sort=cum  .*flat, cum, change, name$")
 
+    def test_words_of_pprof_alone_are_settings(self):
+        for word, setting in (("cum", "sort=cum"), ("lines", "granularity=lines"), ("files  ", "granularity=files"), ("noinlines", "noinlines=true"),
+                              ("drop_negative", "drop_negative=true")):
+            with self.subTest(word=word):
+                self.assertEqual(self.shell(word, "top", "options"), self.shell(setting, "top", "options"))
+        self.assertIn("Unknown command", self.shell("cum lines")[1])
+        self.assertNotIn("make_node (inline)", self.shell("noinlines", "peek load_index")[0])
+        for end in ("q", "exit", "quit"):
+            self.assertEqual(self.shell(end, "top")[0], "")
+        self.assertEqual(self.shell("o")[0], self.shell("options")[0])
+
+    def test_the_shell_draws_call_graphs_into_files(self):
+        for name, begin in (("dot", b"digraph"), ("svg", b"<?xml"), ("pdf", b"%PDF"), ("ps", b"%!PS"), ("gif", b"GIF8"), ("png", b"\x89PNG")):
+            with self.subTest(name):
+                path = self.path(f"graph.{name}")
+                self.assertEqual(self.shell(f"{name} load > {path}")[0], "")
+                self.assertTrue(pathlib.Path(path).read_bytes().startswith(begin))
+                self.assertIn(f"usage: {name} [FOCUS] [-IGNORE...] > FILE", self.shell(name)[1])
+
     def test_output_of_the_shell_goes_to_files(self):
         path, top = self.path("top.txt"), self.shell("top3")[0]
         self.assertEqual(self.shell(f"top3 > {path}")[0], "")
