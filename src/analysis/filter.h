@@ -19,28 +19,11 @@
 #include <stddef.h>
 
 #include "analysis/allocator_wrappers.h"
+#include "analysis/pattern.h"
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/string_pool.h"
 #include "profile/profile.h"
-
-/*
- * A Perl regular expression, compiled once. One that takes too long on some text is an error, not a
- * hang.
- */
-struct pattern;
-
-/* ERROR_USAGE says where in the text what is wrong. */
-MUST_CHECK bool pattern_new(const char *text, struct pattern **ret, struct error *err);
-void pattern_free(struct pattern *pattern);
-
-DEFINE_CLEANUP(pattern_cleanup, struct pattern *, pattern_free)
-
-/* Whether it occurs anywhere in the text. False after it exceeded its limits: see pattern_check. */
-bool pattern_matches(struct pattern *pattern, const char *text);
-
-/* ERROR_USAGE when the pattern exceeded its limits on some text. */
-MUST_CHECK bool pattern_check(const struct pattern *pattern, struct error *err);
 
 struct filter_text {
 	const char *focus, *ignore, *retain, *exclude, *show, *hide,
