@@ -20,6 +20,7 @@ import unittest
 from gateway import FakeAgent, GatewayCase, fake_status
 from json_schema import Schemas
 from processes import AGENT, BUILD, HEAPCTL, SANITIZED, children_of, free_port, need, own_name, stop, wait_until
+from sampled_profiles import pprof_with_file
 
 SEVERAL = own_name("both")
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
@@ -53,16 +54,6 @@ def long_work():
     count = 20000 if SANITIZED else 200000
     stacks = "".join(f"@ 0x{0x400000 + 16 * n:x} 0x{0x500000 + n:x}\n  t*: 1: 100 [0: 0]\n" for n in range(count))
     return f"heap_v2/524288\n  t*: {count}: {100 * count} [0: 0]\n{stacks}".encode()
-
-
-def pprof_with_file(path):
-    """A profile of one function, work(), whose line 3 allocates; the file is called like that."""
-    def part(field, data):
-        return bytes([field << 3 | 2, len(data) & 127 | 128, len(data) >> 7]) + data
-
-    strings = [b"", b"inuse_space", b"bytes", b"work", path.encode()]
-    return (part(1, b"\x08\x01\x10\x02") + part(2, part(1, b"\x01") + part(2, b"\x80\x20")) + part(4, b"\x08\x01" + part(4, b"\x08\x01\x10\x03"))
-            + part(5, b"\x08\x01\x10\x03\x18\x03\x20\x04\x28\x01") + b"".join(part(6, text) for text in strings))
 
 
 class Document(GatewayCase):

@@ -34,11 +34,11 @@ class Page(browser.Browser):
         return self.evaluate(f"document.querySelector({selector!r}).getBoundingClientRect().width")
 
     def drop(self, *files):
-        """Drops files, each a name, a text and the time of its last change, onto the page."""
+        """Drops files, each a name, a text (or bytes, as a list) and the time of its last change, onto the page."""
         self.evaluate("""(() => {
             const data = new DataTransfer();
             for (const [name, text, time] of %s)
-                data.items.add(new File([text], name, { lastModified: time }));
+                data.items.add(new File([typeof text === 'string' ? text : new Uint8Array(text)], name, { lastModified: time }));
             document.body.dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true }));
         })()""" % json.dumps(files))
 

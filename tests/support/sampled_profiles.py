@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles of jemalloc with their symbols, as text."""
+"""Small profiles: of jemalloc with their symbols, as text, and of pprof."""
 
 INTERVAL = 4096
 MEAN = 1024
@@ -15,3 +15,13 @@ def profile_text(sites, base=0x400000, build=0, program="/srv/api"):
     for stack, objects in sites.items():
         lines += ["@ " + " ".join(f"0x{places[name]:x}" for name in reversed(stack)), f"  t*: {objects}: {objects * MEAN} [0: 0]"]
     return "\n".join([*lines, "", "MAPPED_LIBRARIES:", f"{base:x}-{base + 0x100000:x} r-xp 00000000 08:01 {build + 1} {program}", ""])
+
+
+def pprof_with_file(path):
+    """A profile of one function, work(), whose line 3 allocates; the file is called like that."""
+    def part(field, data):
+        return bytes([field << 3 | 2, len(data) & 127 | 128, len(data) >> 7]) + data
+
+    strings = [b"", b"inuse_space", b"bytes", b"work", path.encode()]
+    return (part(1, b"\x08\x01\x10\x02") + part(2, part(1, b"\x01") + part(2, b"\x80\x20")) + part(4, b"\x08\x01" + part(4, b"\x08\x01\x10\x03"))
+            + part(5, b"\x08\x01\x10\x03\x18\x03\x20\x04\x28\x01") + b"".join(part(6, text) for text in strings))

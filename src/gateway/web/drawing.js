@@ -20,8 +20,8 @@ import { RowTable } from '/assets/table.js';
 /* What is drawn at once of a flame graph; details of it are loaded when it is zoomed. */
 const FRAMES = 10000;
 
-/* The function by its whole name. */
-const searchOf = name => new URLSearchParams({ search: `^${name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}$` }).toString();
+/* A pattern of the whole name. */
+const patternOf = name => `^${name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}$`;
 
 export class Drawing {
   /* `picture` is a PictureView, `others` the drawings that are linked with it, itself among them. */
@@ -73,6 +73,7 @@ export class Drawing {
         /* A key that is pressed beside the pictures is of the first one. */
         hasPageKeys: this.others[0] === this,
         showKeys,
+        showSource: this.picture.hasSource ? name => this.picture.set({ shape: 'source', function: patternOf(name) }) : null,
         toggleTheme: () => document.getElementById('theme').click(),
         changed: (view, isStep) => {
           values.view = view;
@@ -114,7 +115,7 @@ export class Drawing {
           history.replaceState(null, '', source.link());
         this.linked.forEach(({ rows }) => rows?.follow(chosen));
       },
-      pick: ({ name }) => this.picture.set({ shape: 'flame', view: searchOf(name) }),
+      pick: ({ name }) => this.picture.set({ shape: 'flame', view: new URLSearchParams({ search: patternOf(name) }).toString() }),
       title: this.part.title,
       hovered: name => this.linked.forEach(({ rows }) => rows?.point(name)),
     });

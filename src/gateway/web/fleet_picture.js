@@ -46,6 +46,10 @@ export class FleetPicture extends PictureView {
     super(new FleetSource(fleet));
   }
 
+  get hasSource() {
+    return false;
+  }
+
   get shape() {
     return SHAPES.some(([key]) => key === this.source.values.shape) ? this.source.values.shape : 'flame';
   }

@@ -65,6 +65,10 @@ export class PictureView {
     return SHAPES.some(([key]) => key === this.source.values.shape) ? this.source.values.shape : 'flame';
   }
 
+  get hasSource() {
+    return true;
+  }
+
   get isBeside() {
     return this.source.values.compare === 'beside' && this.source.isDifference() && Boolean(this.source.sides);
   }

@@ -4,7 +4,7 @@
  * graph; close() removes it. In another page, options.embedded has `text`, the initial state,
  * `changed(text, isStep)`, which is called with every later state, the page's `theme`, `hovered(keys)`,
  * which gets the box that is pointed at (null: none), `hasPageKeys` (keys of the page are its own), a
- * `label` where there are several, and where
+ * `label` where there are several, showSource(name), which shows the source of a function, and where
  * the data may be cut or filtered by a server, load(query), which promises other data of the same
  * profile; the first data are those of heapctlFlame.query(text). Alone, the state is in the page's
  * address. update() draws everything from `state`.
@@ -29,6 +29,7 @@ class FlameGraph {
       copy: text => this.copy(text, text),
       copyStack: box => this.copyStack(box),
       select: node => this.selectFunction(node),
+      source: this.embedded?.showSource,
     };
     this.minimap = new Minimap(this.chart);
     this.chart.drawn = () => this.minimap.draw();

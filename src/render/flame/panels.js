@@ -89,6 +89,7 @@ class Details {
         makeButton('Callers', 'All callers of this function (c)', () => actions.focus(node, 'callers')),
         makeButton('Callees', 'All callees of this function (e)', () => actions.focus(node, 'callees')),
         makeButton('Both', 'All callers above it, all callees below (s)', () => actions.focus(node, 'both')),
+        ...(actions.source ? [makeButton('Source', 'Its source with the figures of each line', () => actions.source(name))] : []),
         makeButton('Copy name', 'Copy the function\u2019s full name (y)', () => actions.copy(name)),
         makeButton('Copy stack', 'Copy the names on the way to this box (Y)', () => actions.copyStack(box))));
   }

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Two profiles beside each other in the gateway's page: runs, snapshots and files."""
+"""Profiles in the gateway's page: two beside each other, of runs, snapshots and files; and the source of a function."""
 import os
+import pathlib
 import unittest
 
 import browser
 from page_case import NAME, PageCase, ViewCase
+from sampled_profiles import pprof_with_file
 
 BOTH = "(all => all.length === 2 && all.every(canvas => Number(canvas.dataset.boxes)))([...document.querySelectorAll('.fg-chart canvas')])"
 OLD = "main;parse 300\nmain;grow;list 100\nmain;gone 100\n"
@@ -94,6 +96,25 @@ class Files(ViewCase):
         self.page.resize(390, 800)
         self.page.wait_for("(([a, b]) => b.top >= a.bottom - 1)([...document.querySelectorAll('.flame .fg')].map(e => e.getBoundingClientRect()))")
         self.assertEqual(self.page.serious_complaints(), [])
+
+
+class Source(ViewCase):
+    def test_a_function_leads_to_its_source(self):
+        root = pathlib.Path(self.folder, "root")
+        root.mkdir()
+        (root / "work.c").write_text("int work(void)\n{\n\treturn inside;\n}\n")
+        self.start_gateway("--source-root", root, "no-such-target")
+        page = self.open_page("//file")
+        page.wait_for_text("Drop a profile here")
+        page.drop(["work.pb", list(pprof_with_file("/build/work.c")), 1])
+        page.wait_for("Number(document.querySelector('.fg-chart canvas')?.dataset.boxes)")
+        page.click(".fg-chart canvas", x=60, y=1 * 24 + 11)
+        page.click_on("Source", ".fg-actions button")
+        page.wait_for_text("return inside;", ".source")
+        self.assertIn("function=%5Ework%24", page.evaluate("location.hash"))
+        page.back()
+        page.wait_for("document.querySelector('.fg-chart canvas')")
+        self.assertEqual(page.serious_complaints(), [])
 
 
 class Runs(PageCase):
