@@ -234,7 +234,8 @@ static void name_program(const struct report_session *session, struct profile *p
 	profile->program = shown;
 }
 
-static bool write_pprof(const struct report_session *session, struct buffer *out, struct error *err)
+bool report_output_pprof(
+	const struct report_session *session, struct buffer *out, struct error *err)
 {
 	CLEANUP(profile_cleanup) struct profile *selected = NULL;
 	CLEANUP(free_cleanup) struct pprof_executable *executables = NULL;
@@ -480,7 +481,7 @@ bool report_output_write(const struct report_session *session, struct error *err
 		break;
 	case REPORT_PPROF:
 		is_binary = true;
-		done = write_pprof(session, &out, err);
+		done = report_output_pprof(session, &out, err);
 		break;
 	case REPORT_LIST:
 	case REPORT_WEBLIST:

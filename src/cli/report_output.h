@@ -13,6 +13,10 @@ MUST_CHECK bool report_output_write(const struct report_session *session, struct
 MUST_CHECK bool report_output_raw(
 	const struct report_session *session, struct buffer *out, struct error *err);
 
+/* The same as pprof's protocol buffer, as REPORT_PPROF writes it. */
+MUST_CHECK bool report_output_pprof(
+	const struct report_session *session, struct buffer *out, struct error *err);
+
 /* To the file of the options, or to standard output. */
 MUST_CHECK bool report_output_emit(const struct report_options *options, const struct buffer *out,
 	bool is_binary, struct error *err);

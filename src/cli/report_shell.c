@@ -11,13 +11,13 @@
 #include <unistd.h>
 
 #include "analysis/function_name.h"
-#include "analysis/graph.h"
 #include "base/file.h"
 #include "base/string_pool.h"
 #include "base/xalloc.h"
 #include "cli/code_listing.h"
 #include "cli/line_editor.h"
 #include "cli/report_output.h"
+#include "cli/report_peek.h"
 #include "cli/shell_settings.h"
 #include "cli/verb.h"
 #include "render/quantity.h"
@@ -89,56 +89,6 @@ static void shell_words_deinit(struct shell_words *words)
 	free(words->words);
 	string_pool_deinit(&words->strings);
 	*words = (struct shell_words){ 0 };
-}
-
-static void append_neighbour(struct buffer *out, const struct view *view,
-	const struct render_options *render, double value, double of, const char *name)
-{
-	buffer_printf(out, "%8s %6s            | %s\n",
-		jeprof_value_format(view, render, value).text, jeprof_value_percent(value, of).text,
-		name);
-}
-
-static void append_peek(struct buffer *out, const struct view *view, const struct graph *graph,
-	const struct render_options *render, uint32_t at)
-{
-	const struct graph_node *const node = &graph->nodes[at];
-	const double all = node->cumulative.value;
-
-	for (size_t i = 0; i < graph->edge_count; i++) {
-		const struct graph_edge *const edge = &graph->edges[i];
-		if (edge->to == at)
-			append_neighbour(out, view, render, edge->weight.value, all,
-				view->nodes[graph->nodes[edge->from].node].name);
-	}
-	buffer_printf(out, "%8s %8s %6s %s\n",
-		jeprof_value_format(view, render, node->flat.value).text,
-		jeprof_value_format(view, render, all).text,
-		jeprof_value_percent(all, graph->whole).text, view->nodes[node->node].name);
-	for (size_t i = 0; i < graph->edge_count; i++) {
-		const struct graph_edge *const edge = &graph->edges[i];
-		if (edge->from == at)
-			append_neighbour(out, view, render, edge->weight.value, all,
-				view->nodes[graph->nodes[edge->to].node].name);
-	}
-	buffer_append_string(out, "----------------------------\n");
-}
-
-/*
- * The functions that a pattern matches, each with its callers above and its callees below.
- * ERROR_USAGE when a name exceeds the limits of pattern matching.
- */
-static bool peek(const struct view *view, const struct render_options *render,
-	struct pattern *pattern, struct buffer *out, struct error *err)
-{
-	const struct graph_limits all = { .node_count = SIZE_MAX, .max_degree = SIZE_MAX };
-	CLEANUP(graph_cleanup) struct graph *graph = graph_new(view, view->counter, &all);
-
-	for (size_t i = 0; i < graph->node_count; i++) {
-		if (pattern_matches(pattern, view->nodes[graph->nodes[i].node].name))
-			append_peek(out, view, graph, render, (uint32_t)i);
-	}
-	return pattern_check(pattern, err);
 }
 
 struct shell {
@@ -337,6 +287,27 @@ static bool run_picture(
 	       renderer_find(request->command)->render(view, &request->render, out, err);
 }
 
+static bool run_proto(
+	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
+{
+	(void)request;
+	return report_output_pprof(&shell->session, out, err);
+}
+
+static bool run_raw(
+	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
+{
+	(void)request;
+	return report_output_raw(&shell->session, out, err);
+}
+
+static bool run_traces(
+	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
+{
+	request->command = "collapsed";
+	return run_picture(shell, request, out, err);
+}
+
 /* Without a name of a file kcachegrind is started on one of its own. */
 static bool run_callgrind(
 	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
@@ -364,7 +335,7 @@ static bool run_peek(
 
 	return pattern_new(buffer_string(&request->focus), &pattern, err) &&
 	       make_view(shell, request, false, out, &view, err) &&
-	       peek(view, &request->render, pattern, out, err);
+	       report_peek_write(view, &request->render, pattern, out, err);
 }
 
 static bool run_settings(
@@ -414,6 +385,11 @@ static const struct shell_command commands[] = {
 		run_picture },
 	{ "png", "[FOCUS] [-IGNORE...] > FILE", "call graph as PNG", false, false, true,
 		run_picture },
+	{ "traces", "[FOCUS] [-IGNORE...]", "one line for each stack", false, false, false,
+		run_traces },
+	{ "proto", "> FILE", "the profile for pprof, as the settings select it", false, false, true,
+		run_proto },
+	{ "raw", "> FILE", "the same as text, in jeprof's format", false, false, true, run_raw },
 	{ "options", "", "the settings", false, false, false, run_settings },
 	{ "o", "", "the same as options", false, false, false, run_settings },
 	{ "help", "", "this list", false, false, false, run_help },

@@ -782,6 +782,18 @@ class Report(unittest.TestCase):
                 self.assertTrue(pathlib.Path(path).read_bytes().startswith(begin))
                 self.assertIn(f"usage: {name} [FOCUS] [-IGNORE...] > FILE", self.shell(name)[1])
 
+    def test_the_shell_writes_profiles_as_the_settings_select_them(self):
+        whole = text("report", "--collapsed", self.first)
+        focused = text("report", "--collapsed", "--focus=load_index", self.first)
+        self.assertLess(len(focused), len(whole))
+        self.assertEqual(self.shell("traces")[0], whole)
+        self.assertEqual(self.shell("traces load_index")[0], focused)
+        for name in ("proto", "raw"):
+            path = self.path(f"selected.{name}")
+            self.assertEqual(self.shell("focus=load_index", f"{name} > {path}")[0], "")
+            self.assertEqual(rows(text("report", path)), rows(text("report", "--focus=load_index", self.first)))
+            self.assertIn(f"usage: {name} > FILE", self.shell(name)[1])
+
     def test_output_of_the_shell_goes_to_files(self):
         path, top = self.path("top.txt"), self.shell("top3")[0]
         self.assertEqual(self.shell(f"top3 > {path}")[0], "")
