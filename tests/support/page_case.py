@@ -46,6 +46,12 @@ class Page(browser.Browser):
         """How far the page can be scrolled sideways, in pixels."""
         return self.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
 
+    def cut_texts(self):
+        """Texts that do not fit into their places and can only be scrolled to, or not be read at all."""
+        return self.evaluate("""[...document.querySelectorAll('main *, header *')].filter(e => e.checkVisibility() && e.clientWidth > 1
+            && e.scrollWidth > e.clientWidth + 1 && (e.matches('nav') || (e.children.length === 0 && getComputedStyle(e).overflowX === 'hidden')))
+            .map(e => e.textContent)""")
+
     def serious_complaints(self):
         return [complaint for complaint in self.complaints() if "favicon" not in complaint]
 
@@ -64,6 +70,8 @@ class ViewCase(GatewayCase):
             page.resize(width, 800)
             with self.subTest(address=address, width=width):
                 self.assertEqual(page.goes_sideways(), 0)
+                if width == WIDTHS[0]:
+                    self.assertEqual(page.cut_texts(), [])
             # The system's colour scheme changes while the page is open.
             for theme in ("light", "dark"):
                 page.emulate(colorScheme=theme)

@@ -127,7 +127,7 @@ export class RowTable {
     if (!report || this.isClosed)
       return;
     if (report.count === 0) {
-      this.body.replaceChildren(el('tr', el('td', 'Nothing was sampled, or nothing matches.')));
+      this.body.replaceChildren(el('tr', el('td.name', { colSpan: 4 }, 'Nothing was sampled, or nothing matches.')));
       return;
     }
     const height = parseFloat(getComputedStyle(this.table).getPropertyValue('--row')) || 34;

@@ -43,11 +43,8 @@ class Target {
 }
 
 function tabs(links, chosen) {
-  const nav = el('nav.tabs', { 'aria-label': 'Views' }, VIEWS.map(([key, text]) =>
+  return el('nav.tabs', { 'aria-label': 'Views' }, VIEWS.map(([key, text]) =>
     el('a', { href: links(key), 'aria-current': key === chosen ? 'page' : null }, text)));
-  /* On a narrow screen the chosen view may be outside of the visible part. */
-  queueMicrotask(() => nav.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' }));
-  return nav;
 }
 
 function setName(name) {
