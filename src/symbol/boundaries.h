@@ -12,6 +12,8 @@
 
 #include "base/xalloc.h"
 
+enum { BOUNDARY_WORK = 16 }; /* of a budget, for each that a file names: it costs memory, too */
+
 struct boundaries {
 	uint64_t *vaddrs;
 	size_t count, capacity;

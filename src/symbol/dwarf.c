@@ -126,7 +126,7 @@ static bool claim(struct dwarf_reader *reader, uint32_t unit, uint64_t start, ui
 	if (reader->boundaries != NULL) {
 		boundaries_add(reader->boundaries, start);
 		boundaries_add(reader->boundaries, limit);
-		return dwarf_spend(&reader->dwarf, 1);
+		return dwarf_spend(&reader->dwarf, BOUNDARY_WORK);
 	}
 	for (uint32_t i = vaddrs_first_free(reader->unclaimed, (uint32_t)first);
 		i < reader->count && reader->vaddrs[i] < limit;

@@ -420,7 +420,8 @@ void dwarf_lines_boundaries(const struct dwarf_lines *lines, struct boundaries *
 		else
 			(void)take_standard(&run, lines, &in, &now, opcode);
 		/* An address that no row has yet does no harm. */
-		if (now.address != before)
+		if (now.address != before &&
+			dwarf_spend_batched(run.dwarf, &run.pending, BOUNDARY_WORK))
 			boundaries_add(boundaries, now.address);
 		before = now.address;
 	}

@@ -444,7 +444,7 @@ void dwarf_scan_boundaries(struct dwarf_unit *unit, struct boundaries *boundarie
 		read_code(&pass, abbrev, &code, &attributes);
 		dwarf_range_begin(
 			&ranges, unit, &attributes.low_pc, &attributes.high_pc, &attributes.ranges);
-		while (dwarf_range_next(&ranges, &range)) {
+		while (dwarf_range_next(&ranges, &range) && charge(&pass, BOUNDARY_WORK)) {
 			boundaries_add(boundaries, range.start);
 			boundaries_add(boundaries, range.limit);
 		}

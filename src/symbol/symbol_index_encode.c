@@ -26,7 +26,9 @@ static uint32_t add_text(struct symbol_chains *chains, const char *text)
 {
 	size_t size = strlen(text);
 
-	if (size > MAX_TEXT_BYTES) {
+	/* Many frames may share a long text, and each of them reads it. */
+	if (size > MAX_TEXT_BYTES ||
+		(chains->budget != NULL && !work_budget_spend(chains->budget, size))) {
 		text = "";
 		size = 0;
 	}
@@ -42,9 +44,9 @@ static uint32_t add_text(struct symbol_chains *chains, const char *text)
 	return chains->text_offsets[next];
 }
 
-void symbol_chains_init(struct symbol_chains *chains)
+void symbol_chains_init(struct symbol_chains *chains, struct work_budget *budget)
 {
-	*chains = (struct symbol_chains){ 0 };
+	*chains = (struct symbol_chains){ .budget = budget };
 	buffer_init(&chains->text, &memory_or_exit);
 	hash_index_init(&chains->text_index);
 	hash_index_init(&chains->function_index);

@@ -16,6 +16,7 @@
 #include "symbol/elf_image.h"
 #include "symbol/symbol.h"
 #include "symbol/symbol_index_format.h"
+#include "symbol/work.h"
 
 /* A frame and the chain of those around it. */
 struct symbol_chain {
@@ -38,10 +39,11 @@ struct symbol_chains {
 	struct symbol_chain *chains; /* the first is unused */
 	size_t chain_count, chain_capacity;
 	struct hash_index chain_index;
-	bool is_full; /* more than the numbers of the format can say */
+	struct work_budget *budget; /* pays for reading texts; borrowed; NULL: nothing does */
+	bool is_full;		    /* more than the numbers of the format can say */
 };
 
-void symbol_chains_init(struct symbol_chains *chains);
+void symbol_chains_init(struct symbol_chains *chains, struct work_budget *budget);
 void symbol_chains_deinit(struct symbol_chains *chains);
 
 /* The chain of a frame inside `outer`. */

@@ -42,7 +42,7 @@ static void making_init(struct making *making, const struct symbolizer_options *
 	file_search_init(&making->search, options, 0);
 	pthread_mutex_init(&making->lock, NULL);
 	pthread_cond_init(&making->turn, NULL);
-	symbol_chains_init(&making->chains);
+	symbol_chains_init(&making->chains, &making->search.budget);
 }
 
 static void making_deinit(struct making *making)

@@ -31,6 +31,8 @@ static inline void fuzz_symbols(const struct elf_image *image)
 
 	buffer_init(&text, &memory_or_exit);
 	fuzz_choose(image, vaddrs);
+	CLEANUP(boundaries_deinit) struct boundaries boundaries = { 0 };
+	symbol_table_boundaries(image, ".symtab", &boundaries);
 	symbol_table_match(image, ".symtab", vaddrs, FUZZ_ADDRESSES, matches);
 	symbol_table_match(image, ".dynsym", vaddrs, FUZZ_ADDRESSES, matches);
 	for (size_t i = 0; i < FUZZ_ADDRESSES; i++) {
@@ -57,6 +59,8 @@ static inline void fuzz_dwarf(const struct elf_image *image)
 		is_function[i] = i % 2 == 0;
 	file_search_init(&search, &options, 0);
 	if (dwarf_reader_new(image, &search, "/nonexistent/program", &reader, &err)) {
+		CLEANUP(boundaries_deinit) struct boundaries boundaries = { 0 };
+		dwarf_boundaries(reader, 1, &boundaries);
 		dwarf_plan(reader, vaddrs, is_function, FUZZ_ADDRESSES);
 		for (size_t i = 0; i < dwarf_job_count(reader); i++)
 			dwarf_run_job(reader, i);

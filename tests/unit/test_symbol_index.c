@@ -25,7 +25,7 @@ struct sample {
 static void sample_init(struct sample *sample, size_t count)
 {
 	*sample = (struct sample){ .count = count };
-	symbol_chains_init(&sample->chains);
+	symbol_chains_init(&sample->chains, NULL);
 	sample->vaddrs = xcalloc(count, sizeof *sample->vaddrs);
 	sample->chain_of = xcalloc(count, sizeof *sample->chain_of);
 	buffer_init(&sample->file, &memory_or_exit);
