@@ -4,13 +4,14 @@
 import base64
 import collections
 import json
+import os
 import pathlib
 import subprocess
 import tempfile
 import unittest
 
 import browser
-from processes import HEAPCTL
+from processes import HEAPCTL, need
 
 PACKAGE = browser.PACKAGES / "speedscope"
 # Its pictures need WebGL, which software can do.
@@ -45,6 +46,15 @@ def flat_weights(saved):
     return {name: weight for name, weight in weights.items() if weight}
 
 
+def import_weights(chromium, folder, name, data):
+    """What speedscope shows of a file with that name."""
+    script = pathlib.Path(folder, "load.js")
+    script.write_text(f"speedscope.loadFileFromBase64({json.dumps(name)}, {json.dumps(base64.b64encode(data).decode())})")
+    chromium.open(str((PACKAGE / "dist/release/index.html").resolve()), f"localProfilePath={script}")
+    chromium.evaluate(CATCH)
+    return flat_weights(json.loads(chromium.wait_for(EXPORT)))
+
+
 def setUpModule():
     browser.require()
     if not PACKAGE.exists():
@@ -57,11 +67,25 @@ class Speedscope(unittest.TestCase):
             for option, name in (("--collapsed", "stacks.txt"), ("--pprof", "profile.pb.gz"), ("--callgrind", "callgrind.out.1")):
                 with self.subTest(option):
                     data = subprocess.run([HEAPCTL, "report", option, "-"], input=STACKS.encode(), capture_output=True, check=True).stdout
-                    script = pathlib.Path(folder, "load.js")
-                    script.write_text(f"speedscope.loadFileFromBase64({json.dumps(name)}, {json.dumps(base64.b64encode(data).decode())})")
-                    chromium.open(str((PACKAGE / "dist/release/index.html").resolve()), f"localProfilePath={script}")
-                    chromium.evaluate(CATCH)
-                    self.assertEqual(flat_weights(json.loads(chromium.wait_for(EXPORT))), FLAT)
+                    self.assertEqual(import_weights(chromium, folder, name, data), FLAT)
+
+    def test_what_the_flame_graph_saves_can_be_opened(self):
+        with tempfile.TemporaryDirectory() as folder, browser.Browser(flags=FLAGS) as chromium:
+            page = pathlib.Path(folder, "page.html")
+            page.write_bytes(subprocess.run([HEAPCTL, "report", "--flame", "-"], input=STACKS.encode(), capture_output=True, check=True).stdout)
+            saved = {}
+            chromium.open(str(page))
+            for kind in ("speedscope", "pprof", "SVG"):
+                chromium.click(".fg-save summary")
+                saved[kind] = pathlib.Path(folder, f"saved.{kind}")
+                chromium.download(str(saved[kind]), ".fg-save button", kind)
+            self.assertEqual(import_weights(chromium, folder, "saved.speedscope.json", saved["speedscope"].read_bytes()), FLAT)
+            text = subprocess.run([need("go"), "tool", "pprof", "-top", "-symbolize=none", "-unit=B", saved["pprof"]], capture_output=True, text=True,
+                                  check=True, env={**os.environ, "HOME": folder, "PPROF_TMPDIR": folder}).stdout
+            rows = [line.split() for line in text.splitlines() if line.strip()[:1].isdigit()]
+            self.assertEqual({row[-1]: int(float(row[0].rstrip("B"))) for row in rows if row[0] != "0"}, FLAT, text)
+            picture = subprocess.run([need("rsvg-convert"), saved["SVG"]], capture_output=True, check=True).stdout
+            self.assertEqual(picture[:8], b"\x89PNG\r\n\x1a\n")
 
 
 if __name__ == "__main__":
