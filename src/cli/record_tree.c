@@ -372,7 +372,7 @@ static void report(struct tree_recording *whole)
 			"sampling was on before in %zu of them: their profiles have older "
 			"samples, too, and the file with .before is the profile of the start\n",
 			whole->older_count);
-	if (whole->sample_count == 0)
+	if (whole->sample_count == 0 && path == NULL)
 		verb_warn("no profile has a sample (record for longer, or with --sample 16KiB)");
 	if (path == NULL)
 		fprintf(stderr,

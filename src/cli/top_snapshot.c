@@ -223,7 +223,10 @@ static void collect_threads(
 	merge_items(threads);
 }
 
-/* "postgres[4711]", or "postgres: checkpointer [4711]" with the title that it shows. */
+/*
+ * "4711 postgres: checkpointer", with the title that it shows, or "4711 redis-server": a narrow
+ * terminal cuts the end. A process of a gateway has the name of its profile alone.
+ */
 static const char *name_process(
 	struct top_snapshot *snapshot, const struct profile *profile, const struct process *process)
 {
@@ -231,15 +234,15 @@ static const char *name_process(
 	CLEANUP(free_cleanup) char *command = NULL;
 	bool is_title = false;
 
-	if (process->pid != 0)
-		command = process_command_read(process->pid, &is_title);
-	if (is_title) {
-		size_t size = strlen(command);
-		while (size > 0 && command[size - 1] == ' ')
-			size--;
-		buffer_printf(&name, "%.*s [%d]", (int)size, command, (int)process->pid);
-	} else {
+	if (process->pid == 0) {
 		buffer_append_string(&name, profile->name);
+	} else {
+		command = process_command_read(process->pid, &is_title);
+		const char *const shown = is_title ? command : process->name;
+		size_t size = strlen(shown);
+		while (size > 0 && shown[size - 1] == ' ')
+			size--;
+		buffer_printf(&name, "%d %.*s", (int)process->pid, (int)size, shown);
 	}
 	return string_pool_add(&snapshot->names, buffer_string(&name));
 }
