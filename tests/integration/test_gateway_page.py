@@ -16,7 +16,7 @@ import xml.etree.ElementTree
 
 import browser
 from gateway import FakeAgent, fake_status
-from page_case import NAME, PageCase
+from page_case import NAME, Page, PageCase
 from processes import AGENT, HEAPCTL, SANITIZED, agent_thread, need, own_name, stop, wait_until
 
 
