@@ -61,7 +61,7 @@ class Document(GatewayCase):
 
     # Values that lead somewhere for parameters that must have one.
     VALUES = {"part": "smaps", "line": "1", "number": "1", "target": None, "file": "app.js", "id": "1763716881123", "name": "prof.active", "duration_ms": "1000", "base": "17",
-              "question": "top"}
+              "question": "top", "build_id": "00" * 20, "text": "deployed"}
 
     def test_every_route_answers_as_described(self):
         process, port = self.start_redis()
@@ -177,10 +177,17 @@ class Bodies(GatewayCase):
         if not SANITIZED:
             self.check(f"/targets/{self.without_jemalloc.pid}/v1/stats")
         self.check_changes()
+        # Among the snapshots, so that the timeline and the trend have it.
+        when = self.get("/api/v1/timeline").json["snapshots"][1]["time_ms"]
+        note = self.check(f"/api/v1/notes?text=deployed&time_ms={when}", "POST", 201).json["id"]
+        self.check("/api/v1/notes")
+        self.check("/api/v1/timeline")
         self.check_pictures()
+        self.check(f"/api/v1/notes/{note}/remove", "POST")
         self.check(f"/targets/{self.attached.pid}/v1/detach", "POST")
         for path in ("/api/v1/fleet/hosts", "/api/v1/fleet/sites?question=top", "/api/v1/fleet/picture?question=flame"):
             self.check(path, status=404)
+        self.check("/buildid/" + "00" * 20 + "/debuginfo", status=404)
         self.check("/v1/runs/17", status=404)
         self.check("/pprof/growth", status=404)
         self.check("/memory-profiler/download/raw?id=17", status=404)

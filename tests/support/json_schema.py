@@ -26,7 +26,7 @@ class Schemas:
 
     def problems(self, value, schema, at="$", owner=""):
         """What is wrong with a value: a list of sentences."""
-        unknown = set(schema) - ANNOTATIONS - {"$ref", "anyOf", "type", "properties", "required", "items", "enum", "pattern", "minimum",
+        unknown = set(schema) - ANNOTATIONS - {"$ref", "anyOf", "type", "properties", "required", "items", "enum", "pattern", "minimum", "maxLength",
                                                "minItems", "maxItems"}
         assert not unknown, f"{at}: this test does not know {unknown}"
         if "$ref" in schema:
@@ -44,6 +44,8 @@ class Schemas:
             found.append(f"{at} is {value!r}, none of {schema['enum']}")
         if "minimum" in schema and value is not None and value < schema["minimum"]:
             found.append(f"{at} is {value}, below {schema['minimum']}")
+        if "maxLength" in schema and isinstance(value, str) and len(value) > schema["maxLength"]:
+            found.append(f"{at} has {len(value)} characters")
         if "pattern" in schema and not re.search(schema["pattern"], value):
             found.append(f"{at} is {value!r:.60}, not like {schema['pattern']}")
         if isinstance(value, list):
