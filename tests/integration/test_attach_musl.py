@@ -140,7 +140,7 @@ class Refused(MuslCase):
 
     def start_waiting_in_a_handler(self):
         process = self.start_storm("handler")
-        wait_until(lambda: pathlib.Path(f"/proc/{process.pid}/syscall").read_text().startswith("7 "), "its poll")
+        wait_until(lambda: pathlib.Path(f"/proc/{process.pid}/syscall").read_text().startswith("19 "), "its readv")
         return process
 
     def test_a_thread_in_a_handler(self):
@@ -171,7 +171,7 @@ class Refused(MuslCase):
         self.assert_refused(process, rf"is (stopped|traced) by \S+\[{tracer.pid}\]")
 
     def test_a_limit_of_open_files(self):
-        """With that limit poll() fails as well: the program is in one already."""
+        """With that limit poll() fails as well: the program waits in readv() already."""
         process = self.start_waiting_in_a_handler()
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (0, resource.prlimit(process.pid, resource.RLIMIT_NOFILE)[1]))
         self.assert_refused(process, "leaves its agent no descriptors")

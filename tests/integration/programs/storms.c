@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -289,13 +290,12 @@ static void execute(const char *mode)
 
 static void wait_for_input(int number)
 {
-	struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
+	char byte;
+	const struct iovec place = { &byte, 1 };
 
-	if (poll(&input, 1, -1) != 1)
-		fault("poll");
-	puts("ok 0");
-	fflush(stdout);
-	_exit(number == 0);
+	/* NOLINTNEXTLINE(bugprone-signal-handler): a system call alone */
+	const bool is_there = readv(STDIN_FILENO, &place, 1) >= 0;
+	_exit(number == 0 || !is_there || write(STDOUT_FILENO, "ok 0\n", 5) != 5);
 }
 
 static void wait_in_handler(void)
