@@ -30,6 +30,7 @@ BUILD = pathlib.Path(sys.argv[1])
 HOSTS, SNAPSHOTS = int(os.environ.get("FLEET_HOSTS", "1000")), int(os.environ.get("FLEET_SNAPSHOTS", "60"))
 SEEDS, FIRST_SEED = int(os.environ.get("FLEET_SEEDS", "20")), int(os.environ.get("FLEET_FIRST_SEED", "0"))
 TARGETS = int(os.environ.get("FLEET_TARGETS", "200"))
+LEAKING_HOST = 97
 STACKS, STEP, SEED = 450, 4 * 3600, 17
 POSTGRES = "/usr/lib/postgresql/15/bin/"
 KEY = "service, version, host, pid, started, ts, snapshot"
@@ -91,7 +92,7 @@ def take_profiles(folder):
 
 def synthesize(database, paths):
     """Hosts of services that have the stacks of the real profiles: sizes are log-normal by host and by stack, samples nearly Poisson's, a stack is on 95% of
-    the hosts. Each service has two versions, of which the later leaks at its third stack; host 97 leaks at the fifth."""
+    the hosts. Each service has two versions, of which the later leaks at its third stack; LEAKING_HOST leaks at the fifth."""
     database.make("seed")
     for path in paths:
         database.heapctl("send", path, "--service", path.name.split(".")[0], "--host", "real", "--to", database.url(), "--password-file",
@@ -118,7 +119,7 @@ def synthesize(database, paths):
             toDateTime(intDiv({ms} + h, 1000)), {ms} + h, stack, n, round(n * mean), 524288 FROM
             (SELECT service, h, stack, mean, round(lambda + sqrt(lambda) * {normal('h', 'stack', at)}) AS n FROM
             (SELECT service, h, stack, mean, 8 * exp(0.5 * {normal('h')} + 0.8 * {normal('h', 'stack')}) *
-            (1 + {at} * (0.03 * (number = 3 AND h % {2 * services} >= {services}) + 0.2 * (number = 5 AND h = 97))) AS lambda
+            (1 + {at} * (0.03 * (number = 3 AND h % {2 * services} >= {services}) + 0.2 * (number = 5 AND h = {LEAKING_HOST}))) AS lambda
             FROM (SELECT h, arrayElement({names}, h % {services} + 1) AS service FROM (SELECT toUInt32(number) AS h FROM numbers({HOSTS})))
             ALL INNER JOIN template USING service WHERE cityHash64(h, stack) % 100 < 95)) WHERE n > 0""")
     database.run(f"INSERT INTO profile ({KEY}, stacks, inuse_bytes, inuse_variance, sampling_interval) SELECT {KEY}, count(), sum(inuse_bytes), "
@@ -270,6 +271,16 @@ def measure_gateway(database, folder):
                 process.wait()
 
 
+def show_outliers(database, paths):
+    """Where the planted one is: sizes of hosts are so different that others are as far from the median by themselves."""
+    service = sorted(path.name.split(".")[0] for path in paths)[LEAKING_HOST % len(paths)]
+    planted = database.run(f"SELECT toString(any(site)) FROM stack WHERE stack IN (SELECT stack FROM template WHERE service = '{service}' AND number = 5)")
+    found = json.loads(database.fleet("outliers", "--service", service, "--since", "24hrs", "--json", "--top", "5000"))["sites"]
+    place = next((at for at, site in enumerate(found, 1) if (site["host"], site["site"]) == (f"host{LEAKING_HOST}", planted.strip())), None)
+    print(f"  outliers of {service}: {len(found)} hosts and sites; the planted one is number {place}, the first has {found[0]['bytes'] / found[0]['median_bytes']:.0f} "
+          "times the median", flush=True)
+
+
 def measure(database, folder):
     good = True
     profiles = take_profiles(folder)
@@ -290,8 +301,7 @@ def measure(database, folder):
         print(f"  growth names {len(significant)} sites, of {len({site['service'] for site in significant})} services, "
               f"versions {sorted({site['version'] for site in significant})}")
         good &= {site["version"] for site in significant[:len(PROGRAMS)]} == {"v3"}
-        outliers = json.loads(database.fleet("outliers", "--service", found[0]["service"], "--since", "24hrs", "--json"))
-        print(f"  outliers of {found[0]['service']}: {len(outliers['sites'])}")
+        show_outliers(database, profiles)
         measure_postgres(database, folder)
     if TARGETS:
         measure_gateway(database, folder)
