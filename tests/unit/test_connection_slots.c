@@ -170,9 +170,14 @@ static void begin_upload(struct connection_slots *slots, const char *client,
 	pthread_barrier_init(&upload->begun, NULL, 2);
 	assert_int_equal(pthread_create(&connection->thread, NULL, receive, upload), 0);
 	pthread_barrier_wait(&upload->begun);
-	pthread_barrier_destroy(&upload->begun);
 	assert_true(byte_budget_take(budget, 0, bytes));
 	connection_slot_hold(slots, connection->slot, budget, bytes);
+}
+
+static void end_upload(struct upload_connection *upload)
+{
+	end(&upload->connection);
+	pthread_barrier_destroy(&upload->begun);
 }
 
 static void wait_until_slow(void)
@@ -216,8 +221,8 @@ static void a_body_that_comes_slowly_makes_room_for_others(void **state)
 	assert_false(is_cut_off(&fast.connection));
 
 	end(&request);
-	end(&stalled.connection);
-	end(&fast.connection);
+	end_upload(&stalled);
+	end_upload(&fast);
 	assert_int_equal(budget.used, 60 * mib);
 	connection_slots_deinit(&slots);
 }
