@@ -40,7 +40,7 @@ handler agent_read, agent_change;
 const char *stats_media_type(const char *format);
 
 /* What serve --history has kept. */
-handler api_archive, api_timeline, api_snapshot, api_trend;
+handler api_archive, api_timeline, api_snapshot, api_trend, api_overview;
 
 /* What users wrote about it. */
 handler api_notes, api_add_note, api_remove_note;

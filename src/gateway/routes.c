@@ -467,6 +467,10 @@ const struct route routes[] = {
 	{ API, .scope = ROUTE_GLOBAL, .pattern = "/api/v1/archive",
 		.summary = "names with snapshots that serve --history has kept",
 		.schema = "Archive", .handle = api_archive },
+	{ API, .scope = ROUTE_GLOBAL, .pattern = "/api/v1/overview",
+		.summary = "how the memory of all processes moved in the last day, and how fast it "
+			   "grows, by the figures that serve --history has kept",
+		.schema = "Overview", .handle = api_overview },
 	{ API, .scope = ROUTE_TARGET, .pattern = "/api/v1/timeline",
 		.summary = "the snapshots that serve --history has kept of a target, ended or not, "
 			   "and the processes "

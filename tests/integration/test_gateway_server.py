@@ -123,7 +123,8 @@ class Bodies(GatewayCase):
 
     # What this target does not show is still in the source that answers it.
     SOURCES = {"TrendSite": "src/cli/trend.c", "Captures": "src/watch/recorder.c", "Report": "src/profile/profile.c",
-               "Status": "src/agent/core_status.c", "MallocStatistics": "src/allocator/malloc_owner.c"}
+               "Status": "src/agent/core_status.c", "MallocStatistics": "src/allocator/malloc_owner.c",
+               "Overview": "src/gateway/handle_overview.c"}
     # Answers of a database, which test_fleet_page.py has.
     ELSEWHERE = {"FleetHosts", "FleetSites"}
 
@@ -166,7 +167,7 @@ class Bodies(GatewayCase):
         wait_until(lambda: len(self.get("/api/v1/timeline").json.get("snapshots", [])) >= 4, "snapshots")
         wait_until(lambda: self.get("/api/v1/captures").json.get("captures"), "a capture")
         wait_until(lambda: self.get("/api/v1/sending").json["problem"], "a database that does not answer")
-        for path in ("/openapi.json", "/targets", "/api/v1/targets", "/api/v1/history", "/api/v1/archive", "/api/v1/timeline",
+        for path in ("/openapi.json", "/targets", "/api/v1/targets", "/api/v1/history", "/api/v1/overview", "/api/v1/archive", "/api/v1/timeline",
                      "/watch", "/api/v1/watches", "/api/v1/sending", "/api/v1/fleet", "/api/v1/captures", "/api/v1/classes", "/api/v1/kernel?part=maps", "/metrics", "/discovery",
                      "/v1/runs", "/v1/stats", "/v1/stats?format=text", "/v1/profile", "/v1/mallctl/prof.active", "/memory-profiler/state",
                      "/memory-profiler/statistics", "/mtev/memory.json", "/mtev/heap_profile", "/mtev/heap_profile?active=true",

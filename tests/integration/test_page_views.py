@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Across the views of the gateway's page: addresses, back and forward, saved views, keys, and notes in the timeline."""
+import contextlib
 import os
+import sqlite3
 import unittest
 
 import browser
 from page_case import NAME, PageCase
-from processes import wait_until
+from processes import own_name, wait_until
 
 
 def setUpModule():
@@ -24,6 +26,10 @@ STATE = """JSON.stringify([location.hash, document.querySelector('.tabs [aria-cu
 def select_of(value):
     """The select element with an option of this value."""
     return f"main select:has(option[value={value}])"
+
+
+LARGE = own_name("large")
+MINUTE_MS = 60000
 
 
 class Views(PageCase):
@@ -171,6 +177,47 @@ class Views(PageCase):
         page.click(".notes li:last-child button", "What grew since")
         page.wait_for("location.hash.includes('base=') && document.querySelector('.result .panel')")
         page.wait_for("document.querySelector('.spark .note title')")
+        self.assertEqual(page.serious_complaints(), [])
+
+    def add_rows(self, name, figures):
+        """Earlier snapshots of its process with these figures, 15 minutes apart."""
+        with contextlib.closing(sqlite3.connect(os.path.join(self.folder, "history/index.sqlite"), timeout=60)) as index, index:
+            time_ms, pid, started_ms = index.execute("SELECT time_ms, pid, started_ms FROM snapshot WHERE target = ? ORDER BY id", (name,)).fetchone()
+            for i, allocated in enumerate(reversed(figures), 1):
+                index.execute("INSERT INTO snapshot (time_ms, target, pid, started_ms, file, bytes, allocated, rss) VALUES (?, ?, ?, ?, ?, 1, ?, ?)",
+                              (time_ms - 15 * i * MINUTE_MS, name, pid, started_ms, f"{name}.{i}", allocated, allocated))
+
+    def test_the_list_of_targets_begins_with_what_matters_most(self):
+        self.end(self.process)
+        self.start_named_redis(NAME)
+        large, port = self.start_named_redis(LARGE)
+        self.load_redis(port, keys=20000, size=2000)
+        silent = self.start("sleep", "1000")
+        self.start_gateway("--history", os.path.join(self.folder, "history"), "--history-every", "24hrs", NAME, large.pid, silent.pid)
+        for name in (NAME, LARGE):
+            wait_until(lambda: self.get(f"/targets/{name}/api/v1/timeline").json["snapshots"], f"a snapshot of {name}")
+        # One grows up to what it has now, by about 1 MiB in 15 minutes; the other one wanders.
+        now = {name: self.get(f"/targets/{name}/api/v1/timeline").json["snapshots"][-1]["allocated"] for name in (NAME, LARGE)}
+        self.add_rows(NAME, [now[NAME] * (100 + i + i % 2) // 130 for i in range(30)])
+        self.add_rows(LARGE, [now[LARGE] * (100 + (-1) ** i * (i % 5)) // 100 for i in range(30)])
+        wait_until(lambda: [len(each["points"]) for each in self.get("/api/v1/overview").json["processes"]] == [31, 31], "all points")
+        grown = {each["name"]: each["growth"] for each in self.get("/api/v1/overview").json["processes"]}
+        self.assertEqual({name: growth["is_significant"] for name, growth in grown.items()}, {NAME: True, LARGE: False})
+        low, high = grown[NAME]["interval95"]
+        self.assertTrue(low < 4 * now[NAME] / 130 < high, grown)
+        page = self.open_page()
+        page.wait_for("document.querySelectorAll('.targets tbody tr').length === 3")
+        page.wait_for("document.querySelector('.targets b.grown')")
+        names = page.evaluate("[...document.querySelectorAll('.targets tbody tr')].map(row => row.querySelector('td').innerText.split('\\n')[0])")
+        # The one that grows, the one that cannot be profiled, and only then the largest.
+        self.assertEqual([names[0], names[2]], [NAME, LARGE])
+        self.assertRegex(page.text(".targets tbody tr:first-child"), r"\+[\d.]+ [KM]iB/h\s+\u00b1 [\d.]+ [KM]?i?B")
+        self.assertEqual(page.evaluate("document.querySelectorAll('.targets .target-spark path').length"), 2)
+        self.check_view(page, "targets")
+        # With the keyboard to the snapshots of the first one.
+        page.focus(".targets tbody tr:first-child td[data-label='Last kept'] a")
+        page.press("Enter")
+        page.wait_for("document.querySelector('.timeline path.line')")
         self.assertEqual(page.serious_complaints(), [])
 
     def test_findings_that_are_still_computed_are_left_with_the_view(self):

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The list of targets. */
 import { getJson } from '/assets/api.js';
+import { sortByConcern } from '/assets/concern.js';
 import { hint, keepTrying, sentence } from '/assets/controls.js';
-import { el } from '/assets/dom.js';
-import { bytes, count } from '/assets/format.js';
+import { el, svg } from '/assets/dom.js';
+import { bytes, change, count } from '/assets/format.js';
 import { dateTime, duration } from '/assets/time.js';
 
 function stateOf(target) {
@@ -26,26 +27,63 @@ function watchLink(target, watches) {
     last > 0 ? `, last capture ${dateTime(last)}` : '');
 }
 
-function row(target, watches) {
+const SPARK = { width: 120, height: 28, pad: 2 };
+
+/* From 0, so that a small change looks small. */
+function sparkline({ points, figure, growth }) {
+  const { width, height, pad } = SPARK;
+  const first = points[0][0], span = points.at(-1)[0] - first || 1;
+  const top = points.reduce((max, [, value]) => Math.max(max, value), 1);
+  const d = points.map(([time, value], i) => `${i === 0 ? 'M' : 'L'}${(pad + (time - first) / span * (width - 2 * pad)).toFixed(1)},${
+    (pad + (1 - value / top) * (height - 2 * pad)).toFixed(1)}`).join('');
+  return svg('svg', { class: 'curves target-spark', viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img',
+    'aria-label': `${figure} from ${bytes(points[0][1])} to ${bytes(points.at(-1)[1])} in ${duration(span)}` },
+  svg('path', { class: `line line-${growth?.is_significant ? 'grown' : figure === 'rss' ? 0 : 3}`, d }));
+}
+
+function growthCell(process) {
+  const growth = process?.growth;
+  if (!growth)
+    return '';
+  const half = (growth.interval95[1] - growth.interval95[0]) / 2;
+  return el('span', { title: '95% interval, of the figures of the last day' }, el(growth.is_significant ? 'b.grown' : 'span', `${change(growth.rate_per_hour)}/h`),
+    el('span.quiet', ` \u00b1 ${bytes(half)}`));
+}
+
+function lastKept(process) {
+  if (!process)
+    return '';
+  const view = `#/${encodeURIComponent(process.name)}/history?${new URLSearchParams({ pid: process.pid })}`;
+  return el('div', el('a', { href: view }, dateTime(process.last_ms)), process.last_reason ? el('p.hint', 'because ', el('code', process.last_reason)) : null);
+}
+
+const hasFailed = target => stateOf(target).kind === 'bad';
+
+function row({ target, process }, watches, hasHistory) {
   const state = stateOf(target);
   const name = target.url
     ? el('a', { href: `#/${encodeURIComponent(target.pid ?? target.name)}` }, target.name) : target.name;
   return el('tr',
-    el('td', { 'data-label': 'Server' }, name),
+    el('td', { 'data-label': 'Server' }, el('div', name, target.allocator ? el('p.hint.quiet', `${target.allocator.name} ${target.allocator.version.split('-')[0]}`) : null)),
     el('td.number', { 'data-label': 'Pid' }, target.pid ?? ''),
-    el('td.whole', { 'data-label': 'Allocator' }, target.allocator ? `${target.allocator.name} ${target.allocator.version.split('-')[0]}` : ''),
+    hasHistory ? el('td', { 'data-label': 'Last day' }, process?.points.length > 1 ? sparkline(process) : '') : null,
     el('td.number', { 'data-label': 'Heap' }, target.memory ? bytes(target.memory.allocated) : ''),
     el('td.number', { 'data-label': 'RSS' }, target.rss ? bytes(target.rss) : ''),
+    hasHistory ? el('td.number', { 'data-label': 'Growth' }, growthCell(process)) : null,
+    hasHistory ? el('td', { 'data-label': 'Last kept' }, lastKept(process)) : null,
     el('td', { 'data-label': 'Profiling' }, el('div', el(`span.state.${state.kind}`, sentence(state.text)), state.hint ? hint(state.hint) : null,
       watchLink(target, watches))));
 }
 
-function table(targets, watches) {
-  const sorted = [...targets].sort((a, b) => b.reachable - a.reachable);
-  return el('table.cards',
-    el('thead', el('tr', ['Server', 'Pid', 'Allocator', 'Heap', 'RSS', 'Profiling'].map((text, i) =>
-      el(i === 1 || i === 3 || i === 4 ? 'th.number' : 'th', { scope: 'col' }, text)))),
-    el('tbody', sorted.map(target => row(target, watches))));
+const HEADS = [['Server', 'th'], ['Pid', 'th.number'], ['Last day', 'th', true], ['Heap', 'th.number'], ['RSS', 'th.number'], ['Growth', 'th.number', true],
+  ['Last kept', 'th', true], ['Profiling', 'th']];
+
+function table(targets, watches, processes) {
+  const hasHistory = processes !== null;
+  const entries = targets.map(target => ({ target, process: processes?.findLast(({ name, pid }) => name === target.name && pid === (target.pid ?? 0)) }));
+  return el('table.cards.targets',
+    el('thead', el('tr', HEADS.filter(([, , isOfHistory]) => hasHistory || !isOfHistory).map(([text, kind]) => el(kind, { scope: 'col' }, text)))),
+    el('tbody', sortByConcern(entries, hasFailed).map(entry => row(entry, watches, hasHistory))));
 }
 
 const noTarget = () => el('div.empty', el('h2', 'No target yet'),
@@ -100,13 +138,14 @@ export async function showTargets(page) {
   const update = async () => {
     const { targets, keeps_history: hasHistory, has_watch_file: hasWatches } = await getJson('/api/v1/targets');
     const names = hasHistory ? await ended(targets) : [];
+    const processes = hasHistory ? (await getJson('/api/v1/overview')).processes : null;
     const watches = hasWatches ? (await getJson('/api/v1/watches')).watches : [];
     const waiting = watches.filter(({ state }) => state === 'waiting');
-    const text = JSON.stringify([targets, names, watches]);
+    const text = JSON.stringify([targets, names, watches, processes]);
     /* Unchanged rows keep the focus and the selection. */
     if (text !== shown) {
       const focused = document.activeElement?.getAttribute('href');
-      place.replaceChildren(targets.length === 0 ? noTarget() : table(targets, watches),
+      place.replaceChildren(targets.length === 0 ? noTarget() : table(targets, watches, processes),
         waiting.length > 0 ? waitingTable(waiting) : '', names.length > 0 ? endedTable(names) : '');
       if (focused?.startsWith('#/'))
         place.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
