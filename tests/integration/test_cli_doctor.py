@@ -320,7 +320,7 @@ class Doctor(Case):
         """The pid of a target's child that has done this."""
         program = ("import ctypes,os,signal,time\nif os.fork()==0:\n"
                    f" {child}\n os.write(1,b'%d\\n'%os.getpid())\ntime.sleep(600)")
-        python = os.path.realpath(shutil.which("python3"))
+        python = os.path.realpath(sys.executable)
         process = self.start(python, "-c", program, stdout=subprocess.PIPE, text=True, env={
             "LD_PRELOAD": f"{AGENT}:{jemalloc_path()}", "MALLOC_CONF": "prof:true", "HEAPCTL_EXE": os.path.basename(python), **environment})
         pid = int(process.stdout.readline())
@@ -403,9 +403,9 @@ class Doctor(Case):
         root = os.path.join(self.folder, "root")
         os.mkdir(root)
         program = "import os,sys,time\nos.chroot(sys.argv[1])\nos.write(1, b'%d\\n' % os.fork())\ntime.sleep(600)"
-        process = self.start(shutil.which("python3"), "-c", program, root, stdout=subprocess.PIPE, text=True,
+        process = self.start(sys.executable, "-c", program, root, stdout=subprocess.PIPE, text=True,
                              env={"LD_PRELOAD": f"{AGENT}:{jemalloc_path()}", "MALLOC_CONF": "prof:true", "HEAPCTL_EXE": os.path.basename(
-                                 os.path.realpath(shutil.which("python3")))})
+                                 os.path.realpath(sys.executable))})
         child = max(int(process.stdout.readline()), int(process.stdout.readline()))
         self.end_pid_later(child)
         self.wait_for_agent(process.pid)
@@ -421,7 +421,7 @@ class Doctor(Case):
     @unittest.skipUnless(os.geteuid() == 0, "needs root to change the user")
     def test_a_child_without_threads(self):
         """As haproxy's workers are. The kernel counts the real user."""
-        python = os.path.realpath(shutil.which("python3"))
+        python = os.path.realpath(sys.executable)
         for ids, is_refused in (("65534,65534,65534", True), ("65534,0,0", True), ("0,65534,65534", False)):
             with self.subTest(ids=ids):
                 # capset() at the end: without the rights that exempt from the limit.

@@ -213,7 +213,7 @@ class TestAgainstJeprof(unittest.TestCase):
                        cwd=self.folder, **options)
 
     def test_python(self):
-        program = need("python3")
+        program = os.path.realpath(sys.executable)
         script = "import json, re, decimal; d = [json.loads(json.dumps({str(i): 'x' * i})) for i in range(2000)]"
         self.run_profiled("python", [program, "-S", "-c", script], 12)
         self.compare(program, "python", "alloc_space", 10)

@@ -5,6 +5,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import unittest
 
 from gateway import FakeAgent, fake_status
@@ -177,7 +178,7 @@ class Moments(WatchCase):
                    f"file = os.open({self.folder + '/big'!r}, os.O_RDWR | os.O_CREAT)\n"
                    "os.posix_fallocate(file, 0, 72 << 20)\nmemory = mmap.mmap(file, 72 << 20)\n"
                    "while True:\n    for at in range(0, 72 << 20, 4096):\n        memory[at] ^= 1\n")
-        self.start("python3", "-c", squeeze)
+        self.start(sys.executable, "-c", squeeze)
         self.assertEqual(watch.wait(60), 0)
         entry, = self.catalogue()
         self.assertEqual(entry["reason"], "psi>5%")

@@ -6,6 +6,7 @@ import pathlib
 import re
 import signal
 import subprocess
+import sys
 import unittest
 
 from gateway import GatewayCase
@@ -210,7 +211,7 @@ class Captures(WatchFileCase):
     def start_called(self, name):
         """A process that calls itself by these bytes."""
         rename = ("import ctypes, os, signal, sys\nctypes.CDLL(None).prctl(15, os.fsencode(sys.argv[1]), 0, 0, 0)\nsignal.pause()\n")
-        process = self.start("python3", "-c", rename, os.fsdecode(name), env={"LD_PRELOAD": f"{jemalloc_path()}:{AGENT}", "MALLOC_CONF": FINE})
+        process = self.start(sys.executable, "-c", rename, os.fsdecode(name), env={"LD_PRELOAD": f"{jemalloc_path()}:{AGENT}", "MALLOC_CONF": FINE})
         self.wait_for_agent(process.pid)
         wait_until(lambda: pathlib.Path(f"/proc/{process.pid}/comm").read_bytes() == name + b"\n", "the name")
         return process
