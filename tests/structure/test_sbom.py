@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import sys
+import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -97,6 +98,17 @@ class Document(unittest.TestCase):
     def test_every_license_is_known(self):
         self.assertEqual([entry["name"] for entry in self.document["packages"] if not re.match(r"[A-Z][\w.-]+|curl|blessing", entry["licenseDeclared"])
                           or entry["licenseDeclared"] == "NOASSERTION"], [])
+
+    def test_the_installed_program_is_a_program(self):
+        """A folder of data and a completion have its name."""
+        with tempfile.TemporaryDirectory() as folder:
+            for place in ("a/heapctl", "share/completions", "usr/bin"):
+                os.makedirs(os.path.join(folder, place))
+            pathlib.Path(folder, "share/completions/heapctl").write_text("complete -c heapctl")
+            self.assertIsNone(load().find_installed(folder, "heapctl"))
+            program = pathlib.Path(folder, "usr/bin/heapctl")
+            program.write_bytes(b"\x7fELF")
+            self.assertEqual(load().find_installed(folder, "heapctl"), program)
 
 
 if __name__ == "__main__":
