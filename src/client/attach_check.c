@@ -212,18 +212,19 @@ static const char *find_damaged_file(
 
 /*
  * The loader reads all modules when it loads the agent. One that it is just mapping looks cut: it
- * first maps as much of the file as the module has memory.
+ * first maps as much of the file as the module has memory. The looks have no common period, which
+ * could be that of what the process does.
  */
 static bool check_files(const struct process *process, bool is_forced, struct error *err)
 {
-	enum { LOOKS = 50, LOOK_AGAIN_MS = 10 };
+	enum { LOOKS = 50, LOOK_STEP_MS = 7, LOOK_AGAIN_MS = 20 };
 	CLEANUP(buffer_deinit) struct buffer maps = BUFFER_OR_EXIT;
 	const char *damage = NULL;
 	struct proc_map map = { 0 };
 
 	for (int i = 0; !is_forced && i < LOOKS; i++) {
 		if (i > 0)
-			poll(NULL, 0, LOOK_AGAIN_MS);
+			poll(NULL, 0, 1 + i * LOOK_STEP_MS % LOOK_AGAIN_MS);
 		if (!file_try_read(&maps, "/proc/%d/maps", (int)process->pid))
 			return true;
 		damage = find_damaged_file(process, &maps, &map);
