@@ -402,23 +402,25 @@ bool borrow_wait_until_left(const struct injection *injection, pid_t thread, int
 }
 
 /* Until the new thread has ended. */
-static bool wait_for_end(const struct injection *injection, pid_t own_number)
+static bool wait_for_end(const struct injection *injection, pid_t thread)
 {
-	const pid_t thread = threads_find(injection->remote.pid, own_number);
 	const int64_t until_ms = clock_monotonic_ms() + BORROW_LEAVE_MS;
 	char path[64];
 
 	snprintf(path, sizeof path, "/proc/%d/task/%d", (int)injection->remote.pid, (int)thread);
 	while (access(path, F_OK) == 0 && clock_monotonic_ms() < until_ms)
 		clock_sleep_us(END_POLL_US);
-	return thread != 0 && access(path, F_OK) != 0;
+	return access(path, F_OK) != 0;
 }
 
 void borrow_finish(const struct injection *injection, const struct borrowed_thread *borrowed,
 	pid_t own_number, uint32_t state)
 {
+	/* Once it has the state it may be gone at any time. */
+	const pid_t thread = threads_find(injection->remote.pid, own_number);
+
 	if (remote_write(&injection->remote, injection->memory, &state, sizeof state) &&
-		wait_for_end(injection, own_number) &&
+		thread != 0 && wait_for_end(injection, thread) &&
 		borrow_wait_until_left(
 			injection, borrowed->thread, clock_monotonic_ms() + BORROW_LEAVE_MS))
 		injection_write_unused_bytes(injection);

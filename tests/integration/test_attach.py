@@ -20,7 +20,7 @@ import unittest
 
 from agent_host import PROGRAMS, only_root
 from processes import (AGENT, Case, HEAPCTL, LANDLOCK_MAKE_SOCK, LANDLOCK_READ_DIR, SANITIZED, UnixConnection, agent_thread, children_of, free_port, is_alive,
-                       jemalloc_path, landlock, need, need_namespace, repeats, own_name, processor_seconds, stop, wait_until, wait_while_it_progresses)
+                       jemalloc_path, landlock, mapped_code, need, need_namespace, repeats, own_name, processor_seconds, stop, wait_until, wait_while_it_progresses)
 from test_silent_targets import TRACER
 
 # Allocates a block and frees an older one, without end.
@@ -281,6 +281,16 @@ class Attached(AttachCase):
         self.assertEqual(slow.wait(60), 0)
         woken, _, _ = select.select([process.stdout], [], [], 10)
         self.assertTrue(woken, "the program still waits for a signal that it has had")
+
+    def test_the_borrowed_code_goes_when_the_command_is_slow(self):
+        """The new thread ends before the call has returned that lets it end."""
+        process = self.start_waits(1)
+        before = mapped_code(process.pid)
+        subprocess.run([need("strace"), "-f", "-o", "/dev/null", "-e", "trace=pwrite64", "--inject=pwrite64:delay_exit=50000", HEAPCTL, "attach",
+                        str(process.pid)], env=dict(self.environment, ASAN_OPTIONS="detect_leaks=0"), stdout=subprocess.DEVNULL, check=True)
+        after = mapped_code(process.pid)
+        self.assertEqual([hex(begin) for begin, code in before.items() if after[begin] != code], [])
+        self.assert_unharmed(process)
 
     def test_another_pid_namespace(self):
         need_namespace("--pid")

@@ -14,7 +14,7 @@ import time
 import unittest
 
 from agent_host import PROGRAMS, only_root
-from processes import AGENT, BUILD, SANITIZED, Case, agent_thread, is_alive, repeats, wait_until
+from processes import AGENT, BUILD, SANITIZED, Case, agent_thread, is_alive, mapped_code, repeats, wait_until
 
 WAYS = ["plain", "zeroed", "resized", "aligned", "paged", "one", "array"]
 HELD_BYTES = 50 * 100_000
@@ -49,16 +49,6 @@ class EntryCase(Case):
         self.assertRegex(pathlib.Path(profile).read_text(), r"\n#sampling heapctl since .* entry\n")
         out, _ = self.heapctl("report", "--text", "--show_bytes", profile)
         return {line.split()[-1]: int(line.split()[0]) for line in out.splitlines() if re.match(r"\s*\d+\s", line)}
-
-    def code(self, pid, path):
-        """What the file's code is in memory, by its place there."""
-        found = {}
-        with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
-            for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
-                if line.endswith(str(path)) and "r-xp" in line:
-                    begin, end = (int(number, 16) for number in line.split()[0].split("-"))
-                    found[begin] = os.pread(memory.fileno(), end - begin, begin)
-        return found
 
     def function_address(self, process, program, name):
         """In the process, of a program that is loaded at any address."""
@@ -135,12 +125,12 @@ class Known(EntryCase):
 
     def test_the_code_is_what_it_was(self):
         process = self.start_patched()
-        before = self.code(process.pid, PROGRAMS / "patched_jemalloc")
+        before = mapped_code(process.pid, PROGRAMS / "patched_jemalloc")
         self.attach(process.pid)
-        self.assertNotEqual(self.code(process.pid, PROGRAMS / "patched_jemalloc"), before)
+        self.assertNotEqual(mapped_code(process.pid, PROGRAMS / "patched_jemalloc"), before)
         out, _ = self.heapctl("detach", process.pid)
         self.assertRegex(out, r"\d+ functions are restored")
-        self.assertEqual(self.code(process.pid, PROGRAMS / "patched_jemalloc"), before)
+        self.assertEqual(mapped_code(process.pid, PROGRAMS / "patched_jemalloc"), before)
         # No thread was in the patched code: nothing of it stays.
         self.assertNotIn("stay:", out)
         self.assertEqual([line for line in self.anonymous_code(process.pid)], [])
@@ -169,9 +159,9 @@ class Known(EntryCase):
     def test_jemalloc_that_profiles_itself_is_not_patched(self):
         environment = dict(self.environment, MALLOC_CONF="prof:true,prof_active:false")
         process = self.start_ready(PROGRAMS / "patched_jemalloc", "0", env=environment)
-        before = self.code(process.pid, PROGRAMS / "patched_jemalloc")
+        before = mapped_code(process.pid, PROGRAMS / "patched_jemalloc")
         self.attach(process.pid)
-        self.assertEqual(self.code(process.pid, PROGRAMS / "patched_jemalloc"), before)
+        self.assertEqual(mapped_code(process.pid, PROGRAMS / "patched_jemalloc"), before)
         self.assertIsNone(self.sampler(process.pid))
         self.heapctl("detach", process.pid)
         self.assert_unharmed(process)
