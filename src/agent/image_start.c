@@ -64,27 +64,53 @@ __asm__(".pushsection .text\n"
 	".size image_leave, . - image_leave\n"
 	".popsection\n");
 
-static void wait_a_little(void)
-{
-	const struct timespec pause = { .tv_nsec = 1000000 };
-
-	nanosleep(&pause, NULL);
-}
-
 static volatile uint32_t *state_of(struct image_exchange *exchange)
 {
 	return &exchange->state;
 }
 
-/* heapctl reads the answer; the borrowed thread may wait for a processor. */
+/* The C library's functions may set errno, which needs a thread pointer of the image's own. */
+static void call_kernel(long number, long first, const void *second)
+{
+	long result;
+
+	__asm__ volatile("syscall"
+			 : "=a"(result)
+			 : "a"(number), "D"(first), "S"(second)
+			 : "rcx", "r11", "memory");
+}
+
+static void wait_a_little(void)
+{
+	const struct timespec pause = { .tv_nsec = 1000000 };
+
+	call_kernel(SYS_nanosleep, (long)&pause, NULL);
+}
+
+static time_t seconds_now(void)
+{
+	struct timespec now = { 0 };
+
+	call_kernel(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+	return now.tv_sec;
+}
+
+/* heapctl reads the answer, unless it was killed; the borrowed thread may wait for a processor. */
+static void wait_until_read(struct image_exchange *exchange)
+{
+	const time_t until = seconds_now() + IMAGE_WAIT_S;
+
+	while (*state_of(exchange) != IMAGE_READ && seconds_now() <= until)
+		wait_a_little();
+	while (*(volatile uint32_t *)&exchange->is_left == 0)
+		wait_a_little();
+}
+
 static _Noreturn void answer(struct image_exchange *exchange)
 {
 	atomic_thread_fence(memory_order_release);
 	*state_of(exchange) = IMAGE_RETURNED;
-	for (int i = 0; *state_of(exchange) != IMAGE_READ && i < IMAGE_WAIT_MS; i++)
-		wait_a_little();
-	while (*(volatile uint32_t *)&exchange->is_left == 0)
-		wait_a_little();
+	wait_until_read(exchange);
 	image_libc_end_thread();
 	image_leave(exchange, IMAGE_MEMORY_BYTES);
 }
@@ -143,18 +169,6 @@ void image_begin_again(uintptr_t *stack)
 	serve(exchange_of(stack));
 }
 
-/* Not by nanosleep(), which may set errno, which needs a thread pointer of its own. */
-static void wait_without_storage(void)
-{
-	const struct timespec pause = { .tv_nsec = 1000000 };
-	long result;
-
-	__asm__ volatile("syscall"
-			 : "=a"(result)
-			 : "a"((long)SYS_nanosleep), "D"(&pause), "S"(0L)
-			 : "rcx", "r11", "memory");
-}
-
 /* Without storage of its own: calls nothing. Another attach was killed just now. */
 void image_refuse(uintptr_t *stack)
 {
@@ -165,9 +179,6 @@ void image_refuse(uintptr_t *stack)
 		exchange->answer[i] = message[i];
 	exchange->result = ERROR_STATE;
 	*state_of(exchange) = IMAGE_RETURNED;
-	for (int i = 0; *state_of(exchange) != IMAGE_READ && i < IMAGE_WAIT_MS; i++)
-		wait_without_storage();
-	while (*(volatile uint32_t *)&exchange->is_left == 0)
-		wait_without_storage();
+	wait_until_read(exchange);
 	image_leave(exchange, IMAGE_MEMORY_BYTES);
 }

@@ -43,7 +43,7 @@ enum {
 	/* The whole mapping: the exchange, the new thread's stack, the borrowed thread's. */
 	IMAGE_MEMORY_BYTES = 256 * 1024,
 	IMAGE_BORROWED_STACK_BYTES = 4096,
-	IMAGE_WAIT_MS = 10000, /* the longest wait of the new thread for heapctl */
+	IMAGE_WAIT_S = 10, /* the longest wait of the new thread for heapctl */
 };
 
 _Static_assert(sizeof(struct image_exchange) <= IMAGE_EXCHANGE_BYTES, "one page");

@@ -14,14 +14,15 @@ _Static_assert(offsetof(struct image_exchange, returned) == 80, "see below");
 _Static_assert(offsetof(struct image_exchange, entry) == 88, "see below");
 _Static_assert(offsetof(struct image_exchange, stack) == 96, "see below");
 _Static_assert(IMAGE_MEMORY_BYTES == 0x40000 && IMAGE_BORROWED_STACK_BYTES == 0x1000, "see below");
-_Static_assert(IMAGE_WAIT_MS == 10000, "see below");
+_Static_assert(IMAGE_WAIT_S == 10, "see below");
 _Static_assert(sizeof(struct raw_request) == 24 * 8, "see below");
 
 extern const char raw_code_begin[], raw_code_end[], raw_code_values[];
 
 /*
  * System calls: mmap 9, munmap 11, rt_sigaction 13, rt_sigprocmask 14, nanosleep 35, clone 56, exit
- * 60, rt_sigpending 127, gettid 186. The values that a request contains are words at the end.
+ * 60, rt_sigpending 127, gettid 186, clock_gettime 228. The values that a request contains are
+ * words at the end.
  *
  * The borrowed thread. A system call keeps all registers but rax, rcx and r11, and the flags. Until
  * its memory is mapped there is no place to restore the flags from, so no instruction changes them
@@ -102,20 +103,25 @@ __asm__(".macro take\n"
 	"21:	take\n"
 	"	jmp *104f(%rip)\n"
 
-	/* The new thread: rbp is the exchange. It waits 10,000 times 1 ms for each request. */
+	/*
+	 * The new thread: rbp is the exchange. It waits 10 s for each request, looking every ms; by
+	 * the clock (CLOCK_MONOTONIC), as on a busy machine a sleep lasts longer.
+	 */
 	"30:	mov %rbp, %rbx\n"
 	"	mov $186, %eax\n	syscall\n	mov %rax, 8(%rbx)\n" /* gettid */
-	"	push $1000000\n	push $0\n"
+	"	push $1000000\n	push $0\n	sub $16, %rsp\n"
 	"31:	movl $1, (%rbx)\n"
-	"	mov $10000, %r12d\n"
+	"	mov $1, %edi\n	mov %rsp, %rsi\n	mov $228, %eax\n	syscall\n"
+	"	mov (%rsp), %r12\n	add $10, %r12\n"
 	"32:	mov (%rbx), %eax\n"
 	"	cmp $2, %eax\n	je 33f\n"
 	"	cmp $3, %eax\n	je 34f\n"
-	"	mov %rsp, %rdi\n	xor %esi, %esi\n	mov $35, %eax\n	syscall\n"
-	"	dec %r12d\n	jnz 32b\n"
+	"	lea 16(%rsp), %rdi\n	xor %esi, %esi\n	mov $35, %eax\n	syscall\n"
+	"	mov $1, %edi\n	mov %rsp, %rsi\n	mov $228, %eax\n	syscall\n"
+	"	cmp %r12, (%rsp)\n	jle 32b\n"
 	/* The borrowed thread is to have left this memory. */
 	"35:	cmpl $0, 16(%rbx)\n	jne 36f\n"
-	"	mov %rsp, %rdi\n	xor %esi, %esi\n	mov $35, %eax\n	syscall\n"
+	"	lea 16(%rsp), %rdi\n	xor %esi, %esi\n	mov $35, %eax\n	syscall\n"
 	"	jmp 35b\n"
 	"36:	mov %rbx, %rdi\n	mov $0x40000, %esi\n	mov $11, %eax\n	syscall\n"
 	"	xor %edi, %edi\n	mov $60, %eax\n	syscall\n"

@@ -23,13 +23,14 @@ _Static_assert(offsetof(struct trampoline_exchange, answer) == 2688, "see below"
 _Static_assert(sizeof(struct trampoline_request) == 9 * 8, "see below");
 _Static_assert(
 	TRAMPOLINE_MAPPED_BYTES == 0x45000 && TRAMPOLINE_EXCHANGE_BYTES == 0x1000, "see below");
+_Static_assert(TRAMPOLINE_WAIT_S == 10, "see below");
 
 extern const char trampoline_begin[], trampoline_end[], trampoline_values[];
 
 /*
  * System calls: close 3, mmap 9, munmap 11, rt_sigaction 13, rt_sigprocmask 14, nanosleep 35,
- * rt_sigpending 127, gettid 186, openat 257, memfd_create 319. The values that a request contains
- * are words at the end.
+ * rt_sigpending 127, gettid 186, clock_gettime 228, openat 257, memfd_create 319. The values that a
+ * request contains are words at the end.
  *
  * The borrowed thread. It is entered with the registers that it continues with, but for the
  * instruction pointer. 128 bytes below its stack pointer are its own (the ABI's red zone). What it
@@ -107,7 +108,10 @@ __asm__(".macro restore\n"
 	"21:	restore\n"
 	"	jmp *8f(%rip)\n"
 
-	/* The new thread. It waits 10,000 times 1 ms for its request. */
+	/*
+	 * The new thread. It waits 10 s for its request, looking every ms; by the clock
+	 * (CLOCK_MONOTONIC), as on a busy machine a sleep lasts longer.
+	 */
 	"30:	push %rbx\n	push %r12\n	sub $24, %rsp\n"
 	"	mov %rdi, %rbx\n"
 	"	mov %fs:0, %rdi\n	call *4f(%rip)\n" /* pthread_detach(itself) */
@@ -143,13 +147,16 @@ __asm__(".macro restore\n"
 	"	add $24, %rsp\n	pop %r12\n	pop %rbx\n	ret\n"
 
 	/* Waits for the state r12d; the zero flag says whether it came. */
-	"50:	push %r13\n	mov $10000, %r13d\n"
-	"	push $1000000\n	push $0\n"
+	"50:	push %r13\n"
+	"	push $1000000\n	push $0\n	sub $16, %rsp\n"
+	"	mov $1, %edi\n	mov %rsp, %rsi\n	mov $228, %eax\n	syscall\n"
+	"	mov (%rsp), %r13\n	add $10, %r13\n"
 	"51:	cmp (%rbx), %r12d\n	je 52f\n"
-	"	mov %rsp, %rdi\n	xor %esi, %esi\n	mov $35, %eax\n	syscall\n"
-	"	dec %r13d\n	jnz 51b\n"
+	"	lea 16(%rsp), %rdi\n	xor %esi, %esi\n	mov $35, %eax\n	syscall\n"
+	"	mov $1, %edi\n	mov %rsp, %rsi\n	mov $228, %eax\n	syscall\n"
+	"	cmp %r13, (%rsp)\n	jle 51b\n"
 	"	cmp (%rbx), %r12d\n"
-	"52:	lea 16(%rsp), %rsp\n	pop %r13\n	ret\n"
+	"52:	lea 32(%rsp), %rsp\n	pop %r13\n	ret\n"
 
 	".balign 8\n"
 	"trampoline_values:\n"

@@ -82,7 +82,7 @@ struct trampoline_request {
 #define TRAMPOLINE_BLOCKED_MUSL UINT64_C(0xfffffffc7ffffb27)
 
 enum {
-	TRAMPOLINE_CODE_MAX = 896,
+	TRAMPOLINE_CODE_MAX = 960,
 	TRAMPOLINE_WAIT_S = 10, /* the longest wait of the new thread for us */
 };
 
