@@ -359,15 +359,16 @@ static bool run(const struct serve_options *options, struct serving *serving, st
 	serving->gateway.backends.cancel_fd = cancel_reader;
 	serving->gateway.workers.cancel_fd = cancel_reader;
 	serving->fleet_store.workers.cancel_fd = cancel_reader;
+	/* The servers last: their threads read what the others set. */
 	bool ok = watch_process(options->until_exit, &process, err) &&
-		  start_servers(options, serving, err) &&
 		  (serving->gateway.store == NULL ||
 			  interval_recorder_start(
 				  &serving->gateway, options->history_every_ms, &recorder, err)) &&
 		  (serving->gateway.watch_manager == NULL ||
 			  watch_manager_start(serving->gateway.watch_manager, err)) &&
 		  (sending.url == NULL || send_supervisor_start(&serving->gateway, &sending,
-						  &serving->gateway.sender, err));
+						  &serving->gateway.sender, err)) &&
+		  start_servers(options, serving, err);
 	if (ok) {
 		announce(options, serving);
 		log_missing_targets(options, serving);

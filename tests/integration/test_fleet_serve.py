@@ -11,7 +11,7 @@ import unittest
 
 from clickhouse import start_for_module
 from gateway import GatewayCase
-from processes import BUILD, HEAPCTL, own_name, wait_until
+from processes import BUILD, HEAPCTL, free_port, need, own_name, wait_until
 
 SERVICE = own_name("spool")
 
@@ -171,6 +171,21 @@ class Served(SendingCase):
         state = self.state()
         self.assertEqual((state["left_out"], state["restarts"]), (1, 2))
         wait_until(lambda: self.stored("sent_ms = 0") == {fatal[1]}, "the marks of the others")
+
+    def test_the_first_answer_knows_of_the_sending(self):
+        slow = ("--daemonize", "--follow-forks", "--output=/dev/null", "--trace=clone3", "--inject=clone3:delay_enter=300000")
+        self.port = free_port()
+        answers = []
+
+        def answered():
+            try:
+                answers.append(self.get("/api/v1/sending").status)
+            except OSError:
+                pass
+            return answers
+        self.start(need("strace"), *slow, HEAPCTL, "serve", "--listen", f"127.0.0.1:{self.port}", "--history", self.history, "--send", *self.login,
+                   env={"ASAN_OPTIONS": "detect_leaks=0"}, wait_for=answered)
+        self.assertEqual(answers, [200])
 
     def test_what_cannot_be_is_refused_at_the_start(self):
         for words in (("--send", "clickhouse://x/heap"), ("--history", self.history, "--service", "x"),
