@@ -45,6 +45,20 @@ static inline void fuzz_symbols(const struct elf_image *image)
 	}
 }
 
+/* All bytes of the names. */
+static inline void fuzz_read_answers(const struct dwarf_answer *answers)
+{
+	size_t bytes = 0;
+
+	for (size_t i = 0; i < FUZZ_ADDRESSES; i++)
+		for (uint32_t j = 0; j < answers[i].frame_count; j++)
+			bytes += strlen(answers[i].frames[j].name) +
+				 strlen(answers[i].frames[j].linkage) +
+				 strlen(answers[i].frames[j].file);
+	if (bytes == SIZE_MAX)
+		__builtin_trap();
+}
+
 static inline void fuzz_dwarf(const struct elf_image *image)
 {
 	static const struct symbolizer_options options = { .threads = 1 };
@@ -64,15 +78,7 @@ static inline void fuzz_dwarf(const struct elf_image *image)
 		dwarf_plan(reader, vaddrs, is_function, FUZZ_ADDRESSES);
 		for (size_t i = 0; i < dwarf_job_count(reader); i++)
 			dwarf_run_job(reader, i);
-		const struct dwarf_answer *const answers = dwarf_answers(reader);
-		size_t bytes = 0;
-		for (size_t i = 0; i < FUZZ_ADDRESSES; i++)
-			for (uint32_t j = 0; j < answers[i].frame_count; j++)
-				bytes += strlen(answers[i].frames[j].name) +
-					 strlen(answers[i].frames[j].linkage) +
-					 strlen(answers[i].frames[j].file);
-		if (bytes == SIZE_MAX)
-			__builtin_trap();
+		fuzz_read_answers(dwarf_answers(reader));
 	}
 	dwarf_reader_free(reader);
 	file_search_deinit(&search);

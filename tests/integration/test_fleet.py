@@ -20,6 +20,7 @@ import unittest
 from clickhouse import PASSWORD, VIEWER_PASSWORD, start_for_module
 from debug_file_server import DebugFileServer
 from processes import HEAPCTL, Case, free_port, own_name
+from relay import Relay
 from sampled_profiles import INTERVAL, MEAN, profile_text
 
 
@@ -121,7 +122,7 @@ class Sending(FleetCase):
         path = self.write("api.100.0.i0.heap", {("main", "serve"): 10, ("main", "log"): 3})
         for table in ("stack", "sample", "profile"):
             with self.subTest(table=table):
-                relay = Relay(self, self.database.port, f"INSERT%20INTO%20{table}%20")
+                relay = Loses(self, self.database.port, f"INSERT%20INTO%20{table}%20")
                 said = self.heapctl("send", path, "--host", table, "--retry", "60s", "--to", *self.login(port=relay.port))
                 self.assertEqual(relay.lost, 1)
                 self.assertIn("trying again", said[1])
@@ -188,26 +189,14 @@ class Sending(FleetCase):
         self.assertIn("two.heap is of the same process and time as another one", said[1])
 
 
-class Relay:
-    """Forwards connections to a server. The answer to the first request with these bytes is not delivered."""
+class Loses(Relay):
+    """The answer to the first request with these bytes is not delivered."""
 
-    def __init__(self, case, server, loses):
-        self.server, self.loses, self.lost = server, loses.encode(), 0
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        case.addCleanup(self.listener.close)
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
+    def __init__(self, case, server_port, loses):
+        self.loses, self.lost = loses.encode(), 0
+        super().__init__(case, server_port)
 
-    def accept(self):
-        while True:
-            try:
-                client = self.listener.accept()[0]
-            except OSError:
-                return
-            threading.Thread(target=self.forward, args=(client,), daemon=True).start()
-
-    def forward(self, client):
-        server = socket.create_connection(("127.0.0.1", self.server))
+    def forward(self, client, server):
         loses = threading.Event()
 
         def upward():
@@ -216,17 +205,15 @@ class Relay:
                     self.lost += 1
                     loses.set()
                 server.sendall(data)
-        up = threading.Thread(target=upward, daemon=True)
-        up.start()
-        with client, server:
-            try:
-                while data := server.recv(65536):
-                    if loses.is_set():
-                        client.shutdown(socket.SHUT_RDWR)
-                        return
-                    client.sendall(data)
-            except OSError:
-                pass
+        threading.Thread(target=upward, daemon=True).start()
+        try:
+            while data := server.recv(65536):
+                if loses.is_set():
+                    client.shutdown(socket.SHUT_RDWR)
+                    return
+                client.sendall(data)
+        except OSError:
+            pass
 
 
 class Asking(FleetCase):

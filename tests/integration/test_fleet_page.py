@@ -18,6 +18,7 @@ from gateway import GatewayCase
 from json_schema import Schemas
 from page_case import ViewCase
 from processes import wait_until
+from relay import Relay
 from sampled_profiles import profile_text
 
 
@@ -27,35 +28,23 @@ def setUpModule():
     server = start_for_module()
 
 
-class Relay:
-    """Forwards to the database, counts its queries, and can hold answers back."""
+class Counts(Relay):
+    """Counts the queries, and can hold answers back."""
 
     def __init__(self, case, server_port):
-        self.port_of_server, self.queries, self.running, self.most = server_port, [], 0, 0
+        self.queries, self.running, self.most = [], 0, 0
         self.lock, self.open = threading.Lock(), threading.Event()
         self.open.set()
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
-        case.addCleanup(self.listener.close)
         case.addCleanup(self.open.set)
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
+        super().__init__(case, server_port)
 
-    def accept(self):
-        while True:
-            try:
-                client = self.listener.accept()[0]
-            except OSError:
-                return
-            threading.Thread(target=self.forward, args=(client,), daemon=True).start()
-
-    def forward(self, client):
+    def forward(self, client, server):
         with self.lock:
             self.running += 1
             self.most = max(self.most, self.running)
-        upstream = socket.create_connection(("127.0.0.1", self.port_of_server))
 
         def back():
-            while data := upstream.recv(65536):
+            while data := self.receive(server):
                 self.open.wait()
                 try:
                     client.sendall(data)
@@ -66,15 +55,16 @@ class Relay:
         while data := self.receive(client):
             if b"SELECT" in data:
                 self.queries.append(data)
-            upstream.sendall(data)
-        upstream.shutdown(socket.SHUT_RDWR)
+            server.sendall(data)
+        server.shutdown(socket.SHUT_RDWR)
         with self.lock:
             self.running -= 1
+        answers.join()
 
     @staticmethod
-    def receive(client):
+    def receive(peer):
         try:
-            return client.recv(65536)
+            return peer.recv(65536)
         except OSError:
             return b""
 
@@ -151,7 +141,7 @@ class Answers(FleetCase):
             self.assertAlmostEqual(error, its_error, delta=1e-9 * its_error + 1e-9)
 
     def test_each_form_is_drawn_from_one_answer(self):
-        relay = Relay(self, server.port)
+        relay = Counts(self, server.port)
         self.serve(store=(server.url(user="viewer", port=relay.port), "--store-password-file", server.viewer_file))
         values = {"question": "flame", "service": "api", "to_ms": int(time.time() * 1000)}
         self.assertIn("main;serve;leak ", self.ask_fleet("/picture", format="collapsed", **values).text)
@@ -195,7 +185,7 @@ class Answers(FleetCase):
 
 class Load(FleetCase):
     def start_relayed(self):
-        relay = Relay(self, server.port)
+        relay = Counts(self, server.port)
         self.serve(store=(server.url(user="viewer", port=relay.port), "--store-password-file", server.viewer_file))
         return relay
 
