@@ -270,6 +270,9 @@ static bool start(const struct agent_options *options, struct error *err)
 		return false;
 	if (agent_state.children == SETTINGS_CHILDREN_ON_DEMAND && options->mode == AGENT_THREAD)
 		install_for_children(options);
+	/* In a forked child the loader could read a file that was cut meanwhile. */
+	if (agent_state.children == SETTINGS_CHILDREN_THREAD && options->mode == AGENT_THREAD)
+		thread_bind_start(agent_state.stack_bytes);
 	if (options->mode != AGENT_ON_DEMAND && !agent_thread_begin(false, err))
 		return false;
 	agent_state.started = true;

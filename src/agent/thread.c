@@ -226,6 +226,22 @@ int thread_start(pthread_t *thread, void *(*function)(void *), void *argument, s
 	return errnum;
 }
 
+static void *return_at_once(void *argument)
+{
+	return argument;
+}
+
+void thread_bind_start(size_t stack_bytes)
+{
+	enum { STACK_IS_NEW, STACK_WAS_KEPT, STACKS };
+	pthread_t thread;
+
+	for (int i = STACK_IS_NEW; i < STACKS; i++) {
+		if (thread_start(&thread, return_at_once, NULL, stack_bytes) == 0)
+			pthread_join(thread, NULL);
+	}
+}
+
 static const int held_numbers[] = { SIGPIPE, SIGXFSZ };
 
 void held_signals_begin(struct held_signals *held)

@@ -68,6 +68,12 @@ size_t thread_own_module_bytes(void);
 int thread_start(pthread_t *thread, void *(*function)(void *), void *argument, size_t stack_bytes);
 
 /*
+ * Lets the loader bind now what the C library calls to start a thread with such a stack, a new one
+ * or one that it has kept from another thread.
+ */
+void thread_bind_start(size_t stack_bytes);
+
+/*
  * Blocks the program's signals in the calling thread, and of the faults those that the program does
  * not handle, or that its main thread blocks: it may wait for them with sigwait(). `main_blocked`
  * has bit N-1 for signal N.

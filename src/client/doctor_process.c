@@ -348,6 +348,10 @@ static void examine_silent_agent(
 			 !wake_can_take_signal(subject->process, &reason)))
 		diagnosis_add(diagnosis, FINDING_WRONG, "agent-without-signal", reason.hint, "%s",
 			reason.message);
+	else if (wake_read_state(subject->process) == WAKE_ASLEEP &&
+		 !wake_check_files(subject->process, &reason))
+		diagnosis_add(diagnosis, FINDING_WRONG, "file-damaged", reason.hint, "%s",
+			reason.message);
 	else if (examine_root(diagnosis, subject->process) ||
 		 examine_socket_folder(diagnosis, subject))
 		return;

@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/xalloc.h"
+#include "client/mapped_files.h"
 #include "client/process.h"
 
 enum {
@@ -309,6 +310,15 @@ bool wake_can_take_signal(const struct process *process, struct error *err)
 			       "HEAPCTL_THREAD=on-demand");
 }
 
+bool wake_check_files(const struct process *process, struct error *err)
+{
+	if (mapped_files_check(process, err))
+		return true;
+	return error_hint(err,
+		"its agent is not woken: the loader may read that file when a thread is started, "
+		"which then ends the process; restart it");
+}
+
 /* A thread whose wait starts again in full is best interrupted just after it began to wait. */
 static bool may_signal_now(struct wake *wake, pid_t thread, const struct wake_choice *choice)
 {
@@ -408,6 +418,9 @@ bool wake_request(const struct process *process, struct wake *wake, struct error
 	if (clock_monotonic_ms() - wake->sent_ms < SEND_AGAIN_MS ||
 		process_age_ms(process->pid) < YOUNGEST_MS)
 		return true;
+	/* Before each signal: it could be the first that starts a thread. */
+	if (!wake_check_files(process, err))
+		return false;
 	const pid_t thread = choose_thread(process->pid, wake, &choice);
 	struct pollfd end = { .fd = fd, .events = POLLIN };
 	if (thread == 0 || !may_signal_now(wake, thread, &choice) ||

@@ -59,6 +59,13 @@ MUST_CHECK bool wake_can_make_thread(const struct process *process, struct error
  */
 MUST_CHECK bool wake_can_take_signal(const struct process *process, struct error *err);
 
+/*
+ * ERROR_STATE when the first thread of the process could end it. The C library's call of a function
+ * of the loader may have to be bound yet, and is when the agent's thread is started: the loader
+ * then reads all files that it has mapped, and one was damaged (client/mapped_files.h).
+ */
+MUST_CHECK bool wake_check_files(const struct process *process, struct error *err);
+
 /* An agent being woken, from 0 on. */
 struct wake {
 	int64_t begun_ms;
@@ -74,7 +81,7 @@ struct wake {
 
 /*
  * Asks once, if there is a thread to be interrupted now. ERROR_DENIED, ERROR_NOT_FOUND when it is
- * not asleep at all.
+ * not asleep at all, ERROR_STATE when it must not be asked.
  */
 MUST_CHECK bool wake_request(const struct process *process, struct wake *wake, struct error *err);
 

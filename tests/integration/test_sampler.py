@@ -14,7 +14,7 @@ import unittest
 
 from chance import NORMAL_DEVIATIONS, estimate_bounds
 from known_heap import KEPT, KNOWN, SITES_OF_MALLOC, SIZE, bytes_by_site
-from processes import AGENT, BUILD, HEAPCTL, PATIENCE_SECONDS, SANITIZED, Case, ask, free_port, need, wait_until
+from processes import AGENT, BUILD, HEAPCTL, PATIENCE_SECONDS, SANITIZED, Case, ask, free_port, handles_waking, is_alive, need, wait_until
 
 PROGRAMS = BUILD / "tests/integration"
 LIBRARIES = pathlib.Path("/usr/lib/x86_64-linux-gnu")
@@ -626,6 +626,7 @@ OPENED = """
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 int main(int argc, char **argv)
 {
@@ -634,11 +635,24 @@ int main(int argc, char **argv)
 			return 1;
 	puts("ready");
 	fflush(stdout);
-	for (char letter; read(0, &letter, 1) == 1;)
+	for (char letter; read(0, &letter, 1) == 1;) {
+		if (letter == 'f') {
+			int status, child = fork();
+			if (child == 0)
+				for (;;)
+					pause();
+			printf("%d\\n", child), fflush(stdout);
+			waitpid(child, &status, 0);
+			printf("ended %d\\n", WTERMSIG(status)), fflush(stdout);
+			continue;
+		}
 		puts(malloc(100000) != NULL ? "allocated" : "no memory"), fflush(stdout);
+	}
 	return 0;
 }
 """
+
+TAKE = "#include <stdlib.h>\nvoid *take(void) { return malloc(1); }"
 
 
 class CutFiles(SamplerCase):
@@ -648,7 +662,7 @@ class CutFiles(SamplerCase):
         program = self.build("opens", OPENED, "-ldl")
         for size in (0, 4096):
             with self.subTest(size=size):
-                library = self.build(f"libcut{size}.so", "#include <stdlib.h>\nvoid *take(void) { return malloc(1); }", "-shared", "-fPIC")
+                library = self.build(f"libcut{size}.so", TAKE, "-shared", "-fPIC")
                 process = self.start(program, library, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
                 self.go_on(process, "ready")
                 if env is not None:
@@ -676,7 +690,7 @@ class CutFiles(SamplerCase):
 
     def test_a_library_in_front_of_the_c_library(self):
         """The loader reads it to find any symbol. Sampling is switched on in each way there is."""
-        library = self.build("libcut.so", "#include <stdlib.h>\nvoid *take(void) { return malloc(1); }", "-shared", "-fPIC")
+        library = self.build("libcut.so", TAKE, "-shared", "-fPIC")
         program = self.build("opens", OPENED, "-Wl,--no-as-needed", "-x", "none", library, "-ldl")
         preload = f"{library_of('jemalloc')}:{AGENT}"
         process = self.start(program, env={"LD_PRELOAD": preload, "MALLOC_CONF": "prof:true,prof_active:false", "LD_BIND_NOW": "1"},
@@ -690,6 +704,55 @@ class CutFiles(SamplerCase):
         self.heapctl("mallctl", process.pid, "prof.active=true")
         self.answer(process)
         self.go_on(process, "allocated")
+
+    def test_an_agent_on_demand_is_not_woken(self):
+        """Its new thread may need a function of the loader that nothing has called yet, and the loader reads the library to find it."""
+        process, library = self.start_linked({"LD_PRELOAD": AGENT, "HEAPCTL_THREAD": "on-demand"})
+        wait_until(lambda: handles_waking(process.pid), "the handler of the agent on demand")
+        self.assert_not_woken(process.pid, library)
+        self.answer(process)
+        self.go_on(process, "allocated")
+
+    def test_a_child_is_not_woken(self):
+        process, library = self.start_linked({"LD_PRELOAD": AGENT})
+        self.wait_for_agent(process.pid)
+        child = self.fork(process)
+        self.assert_not_woken(child, library)
+        self.end_child(process, child)
+
+    def test_a_child_that_gets_a_thread(self):
+        process, library = self.start_linked({"LD_PRELOAD": AGENT, "HEAPCTL_CHILDREN": "thread"})
+        self.wait_for_agent(process.pid)
+        os.truncate(library, 4096)
+        child = self.fork(process)
+        wait_until(lambda: os.path.exists(self.socket_of(child)) or not is_alive(child), "the socket of the child")
+        self.heapctl("status", child)
+        self.end_child(process, child)
+
+    def fork(self, process):
+        process.stdin.write(b"f")
+        process.stdin.flush()
+        return int(process.stdout.readline())
+
+    def end_child(self, process, child):
+        os.kill(child, signal.SIGTERM)
+        self.go_on(process, f"ended {signal.SIGTERM.value}")
+
+    def start_linked(self, env):
+        """A program, bound at its start, with a library that the loader searches for any symbol, before the C library."""
+        library = self.build("libcut.so", TAKE, "-shared", "-fPIC")
+        program = self.build("opens", OPENED, "-Wl,--no-as-needed,-z,now", "-x", "none", library, "-ldl")
+        process = self.start(program, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.go_on(process, "ready")
+        return process, library
+
+    def assert_not_woken(self, pid, library):
+        os.truncate(library, 4096)
+        reason = f"{library} was cut while "
+        for words in (("status", pid), ("activate", pid), ("dump", pid, "-o", os.path.join(self.folder, "cut.heap"))):
+            self.assertIn(reason, self.heapctl(*words, code=1)[1])
+        self.assertIn(reason, " ".join(self.heapctl("doctor", pid, code=1)[0].split()))
+        self.heapctl("ps")
 
     def test_while_sampling_is_on(self):
         def use(process, reason):
@@ -712,7 +775,7 @@ class CutFiles(SamplerCase):
         program = self.build("opens", OPENED, "-ldl")
         for option, is_damaged in (("-Wl,-z,relro", True), ("-Wl,-z,norelro", False)):
             with self.subTest(option=option):
-                library = self.build(f"libagain{is_damaged}.so", "#include <stdlib.h>\nvoid *take(void) { return malloc(1); }", "-shared", "-fPIC", option)
+                library = self.build(f"libagain{is_damaged}.so", TAKE, "-shared", "-fPIC", option)
                 content = pathlib.Path(library).read_bytes()
                 process = self.start(program, library, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
                 self.go_on(process, "ready")
