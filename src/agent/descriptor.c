@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+
 enum {
 	SLOTS = 96,
 	/* A table of descriptors is as long as its highest number, and fork copies it. */
