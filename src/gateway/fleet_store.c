@@ -57,17 +57,23 @@ struct store_question {
 	const struct command_line *line;
 };
 
-static bool ask(void *context, struct blob **answer, struct error *err)
+static bool ask(
+	void *context, struct waiting_clients *clients, struct blob **answer, struct error *err)
 {
 	const struct store_question *const question = context;
 	struct fleet_store *const store = question->store;
-	const struct worker_job job = { .owner = USER_ANY, .arguments = question->line->arguments };
+	const struct worker_job job = {
+		.owner = USER_ANY,
+		.clients = clients,
+		.arguments = question->line->arguments,
+	};
 
 	if (!may_ask(store, err))
 		return false;
 	if (worker_run(&store->workers, &job, answer, err))
 		return true;
-	if (err->kind == ERROR_NOT_FOUND || err->kind == ERROR_USAGE)
+	if (err->kind == ERROR_NOT_FOUND || err->kind == ERROR_USAGE ||
+		waiting_clients_have_left(clients))
 		return false;
 	if (err->kind == ERROR_TIMEOUT) {
 		error_set(err, ERROR_TIMEOUT,
@@ -91,13 +97,14 @@ char *command_line_key(const struct command_line *line)
 	return buffer_take(&key);
 }
 
-bool fleet_store_ask(struct fleet_store *store, struct command_line *question, struct blob **answer,
-	struct error *err)
+bool fleet_store_ask(struct fleet_store *store, const struct request *request,
+	struct command_line *question, struct blob **answer, struct error *err)
 {
 	CLEANUP(free_cleanup) char *key = command_line_key(question);
 
 	command_line_add(question, "--store", store->url);
 	command_line_add_given(question, "--password-file", store->password_file);
 	struct store_question asked = { store, question };
-	return result_cache_get(&store->answers, key, USER_ANY, true, ask, &asked, answer, err);
+	return result_cache_get(
+		&store->answers, key, USER_ANY, true, request->client_fd, ask, &asked, answer, err);
 }

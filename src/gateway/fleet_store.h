@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "gateway/request.h"
 #include "gateway/worker.h"
 
 enum {
@@ -29,10 +30,11 @@ void fleet_store_deinit(struct fleet_store *store);
 
 /*
  * The answer to `heapctl fleet QUESTION`, whose arguments are in `question`; the database is added
- * to them. ERROR_NOT_FOUND and ERROR_USAGE are the question's own, others the database's.
+ * to them, and cancelled when the client of the request leaves. ERROR_NOT_FOUND and ERROR_USAGE are
+ * the question's own, others the database's.
  */
-MUST_CHECK bool fleet_store_ask(struct fleet_store *store, struct command_line *question,
-	struct blob **answer, struct error *err);
+MUST_CHECK bool fleet_store_ask(struct fleet_store *store, const struct request *request,
+	struct command_line *question, struct blob **answer, struct error *err);
 
 /* The arguments as one text, which no other arguments have; free it. */
 char *command_line_key(const struct command_line *line);

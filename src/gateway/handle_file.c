@@ -16,6 +16,7 @@ static bool draw(struct gateway *gateway, const struct request *request, struct 
 {
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
 	CLEANUP(blob_cleanup) struct blob *result = NULL;
+	CLEANUP(waiting_clients_deinit) struct waiting_clients clients = WAITING_CLIENTS_NONE;
 	struct target target = { .kind = TARGET_AGENT };
 	struct profile_render render = {
 		.id = clock_realtime_ms(),
@@ -24,6 +25,7 @@ static bool draw(struct gateway *gateway, const struct request *request, struct 
 		.base_file = request_text(request, "base_name"),
 	};
 
+	waiting_clients_add(&clients, request->client_fd);
 	if (!profile_render_read(&render, gateway, request, err))
 		return false;
 	if (render.file == NULL)
@@ -36,7 +38,7 @@ static bool draw(struct gateway *gateway, const struct request *request, struct 
 	}
 	backend = backend_new(&target, "file");
 	backend->owner = USER_ANY;
-	if (!profile_render_run(gateway, backend, &render, profile, base, &result, err))
+	if (!profile_render_run(gateway, backend, &render, &clients, profile, base, &result, err))
 		return false;
 	reply_blob(reply, 200, render.format->media_type, result);
 	reply->policy = render.format->policy;

@@ -182,8 +182,8 @@ static bool fail_by_store(const struct error *err, struct reply *reply)
 	return true;
 }
 
-static bool reply_list(struct fleet_store *store, struct command_line *line, int64_t limit,
-	struct reply *reply, struct error *err)
+static bool reply_list(struct fleet_store *store, const struct request *request,
+	struct command_line *line, int64_t limit, struct reply *reply, struct error *err)
 {
 	CLEANUP(blob_cleanup) struct blob *answer = NULL;
 	char number[24];
@@ -191,7 +191,7 @@ static bool reply_list(struct fleet_store *store, struct command_line *line, int
 	snprintf(number, sizeof number, "%" PRId64, limit);
 	command_line_add(line, "--top", number);
 	command_line_add(line, "--json", NULL);
-	if (!fleet_store_ask(store, line, &answer, err))
+	if (!fleet_store_ask(store, request, line, &answer, err))
 		return fail_by_store(err, reply);
 	reply_blob(reply, 200, "application/json", answer);
 	return true;
@@ -204,7 +204,8 @@ bool api_fleet_hosts(struct gateway *gateway, const struct request *request, str
 	struct fleet_store *store = NULL;
 
 	return find_store(gateway, &store, err) && begin_question(&line, request, "hosts", err) &&
-	       reply_list(store, &line, request_number(request, "limit", 1000), reply, err);
+	       reply_list(
+		       store, request, &line, request_number(request, "limit", 1000), reply, err);
 }
 
 /* What heapctl fleet would refuse, in the words of a request. */
@@ -235,7 +236,7 @@ bool api_fleet_sites(struct gateway *gateway, const struct request *request, str
 		!begin_question(&line, request, question, err))
 		return false;
 	command_line_add_given(&line, "--base-version", request_text(request, "base_version"));
-	return reply_list(store, &line, request_number(request, "limit", 100), reply, err);
+	return reply_list(store, request, &line, request_number(request, "limit", 100), reply, err);
 }
 
 struct picture_order {
@@ -244,12 +245,14 @@ struct picture_order {
 	const struct command_line *drawing;
 };
 
-static bool draw(void *context, struct blob **blob, struct error *err)
+static bool draw(
+	void *context, struct waiting_clients *clients, struct blob **blob, struct error *err)
 {
 	const struct picture_order *const order = context;
 	static const char *const names[] = { "the fleet" };
 	const struct worker_job job = {
 		.owner = USER_ANY,
+		.clients = clients,
 		.arguments = order->drawing->arguments,
 		.inputs = &order->picture,
 		.names = names,
@@ -283,17 +286,17 @@ static void add_drawing(struct command_line *line, const struct request *request
 	command_line_add(line, "--from", "/proc/self/fd/3");
 }
 
-static bool draw_picture(struct gateway *gateway, const struct command_line *question,
-	const struct command_line *drawing, struct blob *picture, struct blob **result,
-	struct error *err)
+static bool draw_picture(struct gateway *gateway, const struct request *request,
+	const struct command_line *question, const struct command_line *drawing,
+	struct blob *picture, struct blob **result, struct error *err)
 {
 	struct picture_order order = { gateway, picture, drawing };
 	CLEANUP(free_cleanup) char *asked = command_line_key(question);
 	CLEANUP(free_cleanup) char *drawn = command_line_key(drawing);
 	CLEANUP(free_cleanup) char *key = xasprintf("fleet/%s %s", asked, drawn);
 
-	return result_cache_get(
-		&gateway->render_cache, key, USER_ANY, true, draw, &order, result, err);
+	return result_cache_get(&gateway->render_cache, key, USER_ANY, true, request->client_fd,
+		draw, &order, result, err);
 }
 
 bool api_fleet_picture(struct gateway *gateway, const struct request *request, struct reply *reply,
@@ -320,9 +323,9 @@ bool api_fleet_picture(struct gateway *gateway, const struct request *request, s
 	}
 	command_line_add(&line, "--picture", NULL);
 	add_drawing(&drawing, request, question, format);
-	if (!fleet_store_ask(store, &line, &picture, err))
+	if (!fleet_store_ask(store, request, &line, &picture, err))
 		return fail_by_store(err, reply);
-	if (!draw_picture(gateway, &line, &drawing, picture, &result, err))
+	if (!draw_picture(gateway, request, &line, &drawing, picture, &result, err))
 		return false;
 	reply_blob(reply, 200, format->media_type, result);
 	reply->policy = format->policy;

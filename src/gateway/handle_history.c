@@ -251,7 +251,8 @@ static bool gather(const struct trend_order *order, struct blob **series, struct
 	return false;
 }
 
-static bool make_trend(void *context, struct blob **blob, struct error *err)
+static bool make_trend(
+	void *context, struct waiting_clients *clients, struct blob **blob, struct error *err)
 {
 	const struct trend_order *const order = context;
 	const struct trend_render *const render = order->render;
@@ -268,6 +269,7 @@ static bool make_trend(void *context, struct blob **blob, struct error *err)
 	const char *const folder = store_folder(order->gateway->store);
 	const struct worker_job job = {
 		.owner = order->user,
+		.clients = clients,
 		.arguments = line.arguments,
 		.inputs = &series,
 		.names = &folder,
@@ -298,8 +300,9 @@ static char *make_key(const struct trend_render *render, const struct store_seri
 }
 
 /* `series` is what the query found. */
-static bool trend_render_get(struct gateway *gateway, const struct trend_render *render,
-	struct store_series *series, struct blob **blob, struct error *err)
+static bool trend_render_get(struct gateway *gateway, const struct request *request,
+	const struct trend_render *render, struct store_series *series, struct blob **blob,
+	struct error *err)
 {
 	struct trend_order order = { .gateway = gateway, .render = render };
 
@@ -310,8 +313,8 @@ static bool trend_render_get(struct gateway *gateway, const struct trend_render 
 	CLEANUP(free_cleanup) char *key = make_key(render, series);
 	/* The profiles themselves are large and quick to gather. */
 	const bool keep = render->format->option != NULL;
-	return result_cache_get(
-		&gateway->render_cache, key, order.user, keep, make_trend, &order, blob, err);
+	return result_cache_get(&gateway->render_cache, key, order.user, keep, request->client_fd,
+		make_trend, &order, blob, err);
 }
 
 bool api_trend(struct gateway *gateway, const struct request *request, struct reply *reply,
@@ -335,7 +338,7 @@ bool api_trend(struct gateway *gateway, const struct request *request, struct re
 		.ignore = request_text(request, "ignore"),
 		.exclude = request_text(request, "exclude"),
 	};
-	if (!trend_render_get(gateway, &render, &series, &result, err))
+	if (!trend_render_get(gateway, request, &render, &series, &result, err))
 		return false;
 	reply_blob(reply, 200, render.format->media_type, result);
 	reply->policy = render.format->policy;

@@ -242,7 +242,7 @@ bool mesos_download(struct gateway *gateway, const struct request *request, stru
 	render.id = request_number(request, "id", -1);
 	if (render.id < 0 && !run_profiles_newest(backend, &render.id, err))
 		return fail_download(err, reply);
-	if (!profile_render_get(gateway, backend, &render, &result, err))
+	if (!profile_render_get(gateway, backend, request, &render, &result, err))
 		return fail_named(err, reply);
 	reply_blob(reply, 200, "application/octet-stream", result);
 	reply_attachment(
@@ -263,7 +263,7 @@ bool mesos_diff(struct gateway *gateway, const struct request *request, struct r
 	};
 
 	if (!gateway_find(gateway, request, &backend, err) ||
-		!profile_render_get(gateway, backend, &render, &result, err))
+		!profile_render_get(gateway, backend, request, &render, &result, err))
 		return fail_named(err, reply);
 	reply_blob(reply, 200, render.format->media_type, result);
 	reply->policy = render.format->policy;

@@ -121,7 +121,8 @@ static void put_process(struct json_writer *json, const struct overview *overvie
 	json_object_end(json);
 }
 
-static bool make_overview(void *context, struct blob **blob, struct error *err)
+static bool make_overview(
+	void *context, struct waiting_clients *clients, struct blob **blob, struct error *err)
 {
 	CLEANUP(overview_deinit) struct overview overview = { 0 };
 	CLEANUP(buffer_deinit) struct buffer body = BUFFER_OR_EXIT;
@@ -129,6 +130,7 @@ static bool make_overview(void *context, struct blob **blob, struct error *err)
 	const int64_t from_ms = clock_realtime_ms() - SPAN_MS;
 	struct json_writer json;
 
+	(void)clients;
 	if (!store_each_recent(
 		    gateway->store, from_ms, SPAN_MS / STEPS, ROWS_MAX, add, &overview, err))
 		return false;
@@ -155,13 +157,12 @@ bool api_overview(struct gateway *gateway, const struct request *request, struct
 {
 	CLEANUP(blob_cleanup) struct blob *result = NULL;
 
-	(void)request;
 	if (!gateway_check_history(gateway, err))
 		return false;
 	CLEANUP(free_cleanup)
 	char *key = xasprintf("overview/%" PRId64, clock_monotonic_ms() / KEPT_MS);
-	if (!result_cache_get(&gateway->render_cache, key, USER_ANY, true, make_overview, gateway,
-		    &result, err))
+	if (!result_cache_get(&gateway->render_cache, key, USER_ANY, true, request->client_fd,
+		    make_overview, gateway, &result, err))
 		return false;
 	reply_blob(reply, 200, "application/json", result);
 	return true;

@@ -281,7 +281,7 @@ static bool render_profile(struct gateway *gateway, const struct request *reques
 		if (!gateway_find(gateway, request, &backend, err))
 			return false;
 		snprintf(name, GATEWAY_NAME_BYTES, "%s", backend->name);
-		return profile_render_get(gateway, backend, render, result, err);
+		return profile_render_get(gateway, backend, request, render, result, err);
 	}
 	if (render->id == RUN_PROFILES_NOW && render->base_id < 0)
 		return merged_render_get(gateway, request, render, result, err);

@@ -188,14 +188,16 @@ static bool draw_two(struct gateway *gateway, struct backend *backend,
 {
 	CLEANUP(run_profiles_deinit) struct run_profiles before = { 0 };
 	CLEANUP(run_profiles_deinit) struct run_profiles now = { 0 };
+	CLEANUP(waiting_clients_deinit) struct waiting_clients clients = WAITING_CLIENTS_NONE;
 
+	waiting_clients_add(&clients, request->client_fd);
 	if (!run_profiles_load(gateway, backend, RUN_PROFILES_NOW, &before, err))
 		return false;
 	if (!gateway_wait(gateway, request, request_number(request, "seconds", 0) * 1000))
 		return error_set(err, ERROR_TIMEOUT, "the wait was cancelled");
 	return run_profiles_load(gateway, backend, RUN_PROFILES_NOW, &now, err) &&
-	       profile_render_run(
-		       gateway, backend, render, now.profile, before.profile, result, err);
+	       profile_render_run(gateway, backend, render, &clients, now.profile, before.profile,
+		       result, err);
 }
 
 /* Two snapshots with the time between them. */
@@ -225,7 +227,7 @@ static bool render_heap(struct gateway *gateway, const struct request *request,
 	}
 	return gateway_find(gateway, request, &backend, err) &&
 	       (is_difference ? draw_difference(gateway, backend, request, render, result, err)
-			      : profile_render_get(gateway, backend, render, result, err));
+			      : profile_render_get(gateway, backend, request, render, result, err));
 }
 
 static bool reply_heap(struct gateway *gateway, const struct request *request, const char *counter,

@@ -200,7 +200,8 @@ static size_t add_inputs(const struct merge *merge, struct command_line *line, s
 	return count;
 }
 
-static bool render(const struct merge *merge, struct blob **blob, struct error *err)
+static bool render(const struct merge *merge, struct waiting_clients *clients, struct blob **blob,
+	struct error *err)
 {
 	CLEANUP(free_cleanup)
 	struct blob **inputs = xcalloc(merge->given_count, sizeof *inputs);
@@ -213,6 +214,7 @@ static bool render(const struct merge *merge, struct blob **blob, struct error *
 	const size_t count = add_inputs(merge, &line, inputs, names);
 	const struct worker_job job = {
 		.owner = merge->list.items[0]->owner,
+		.clients = clients,
 		.arguments = line.arguments,
 		.inputs = inputs,
 		.names = names,
@@ -265,14 +267,15 @@ static void leave_queue(struct merge_queue *queue, const struct merge_turn *turn
 	pthread_mutex_unlock(&queue->mutex);
 }
 
-static bool make_merge(void *context, struct blob **blob, struct error *err)
+static bool make_merge(
+	void *context, struct waiting_clients *clients, struct blob **blob, struct error *err)
 {
 	struct merge *const merge = context;
 	struct merge_turn turn = { .owner = merge->list.items[0]->owner };
 
 	if (!enter_queue(&merge->gateway->merges, &turn, err))
 		return false;
-	const bool ok = fetch(merge, err) && render(merge, blob, err);
+	const bool ok = fetch(merge, err) && render(merge, clients, blob, err);
 	leave_queue(&merge->gateway->merges, &turn);
 	return ok;
 }
@@ -302,5 +305,5 @@ bool merged_render_get(struct gateway *gateway, const struct request *request,
 		return false;
 	key = make_key(&merge);
 	return result_cache_get(&gateway->render_cache, key, merge.list.items[0]->owner, false,
-		make_merge, &merge, blob, err);
+		request->client_fd, make_merge, &merge, blob, err);
 }

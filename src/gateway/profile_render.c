@@ -57,11 +57,14 @@ struct profile_request {
 	const char *path;
 };
 
-static bool fetch_profile(void *context, struct blob **blob, struct error *err)
+/* What the agent does for it cannot be cancelled. */
+static bool fetch_profile(
+	void *context, struct waiting_clients *clients, struct blob **blob, struct error *err)
 {
 	const struct profile_request *const job = context;
 	struct backend_answer answer;
 
+	(void)clients;
 	if (!backend_get_profile(job->backend, job->path, &answer, err))
 		return false;
 	*blob = answer.body;
@@ -77,8 +80,8 @@ static bool get_kept(struct gateway *gateway, struct backend *backend, int64_t i
 
 	snprintf(path, sizeof path, "/v1/runs/%" PRId64 "/%s", id, which);
 	snprintf(key, sizeof key, "%" PRIu64 "%s", backend->generation, path);
-	return result_cache_get(
-		&gateway->profile_cache, key, backend->owner, true, fetch_profile, &job, blob, err);
+	return result_cache_get(&gateway->profile_cache, key, backend->owner, true, -1,
+		fetch_profile, &job, blob, err);
 }
 
 /* Whether the profile records anything: its "t*:" line begins with a number of objects. */
@@ -375,8 +378,8 @@ static void add_times(
 }
 
 bool profile_render_run(struct gateway *gateway, struct backend *backend,
-	const struct profile_render *render, struct blob *profile, struct blob *base,
-	struct blob **blob, struct error *err)
+	const struct profile_render *render, struct waiting_clients *clients, struct blob *profile,
+	struct blob *base, struct blob **blob, struct error *err)
 {
 	struct command_line line = { 0 };
 	char now[PROFILE_TIME_BYTES], before[PROFILE_TIME_BYTES];
@@ -395,6 +398,7 @@ bool profile_render_run(struct gateway *gateway, struct backend *backend,
 		describe_id(render, render->base_id, before) };
 	const struct worker_job job = {
 		.owner = backend->owner,
+		.clients = clients,
 		.arguments = line.arguments,
 		.inputs = inputs,
 		.names = names,
@@ -436,7 +440,8 @@ struct render_request {
 	const struct profile_render *render;
 };
 
-static bool make_render(void *context, struct blob **blob, struct error *err)
+static bool make_render(
+	void *context, struct waiting_clients *clients, struct blob **blob, struct error *err)
 {
 	const struct render_request *const job = context;
 	const struct profile_render *const render = job->render;
@@ -452,24 +457,25 @@ static bool make_render(void *context, struct blob **blob, struct error *err)
 	if (render->base_id < 0) {
 		struct profile_render own = *render;
 		own.span_ms = shown.span_ms;
-		return profile_render_run(
-			job->gateway, job->backend, &own, shown.profile, shown.start, blob, err);
+		return profile_render_run(job->gateway, job->backend, &own, clients, shown.profile,
+			shown.start, blob, err);
 	}
 	return run_profiles_load(job->gateway, job->backend, render->base_id, &base, err) &&
-	       profile_render_run(
-		       job->gateway, job->backend, render, shown.profile, base.profile, blob, err);
+	       profile_render_run(job->gateway, job->backend, render, clients, shown.profile,
+		       base.profile, blob, err);
 }
 
 bool profile_render_get(struct gateway *gateway, struct backend *backend,
-	const struct profile_render *render, struct blob **blob, struct error *err)
+	const struct request *request, const struct profile_render *render, struct blob **blob,
+	struct error *err)
 {
 	struct render_request job = { gateway, backend, render };
 	CLEANUP(free_cleanup) char *owner = xasprintf("%" PRIu64, backend->generation);
 	CLEANUP(free_cleanup) char *key = profile_render_key(owner, render);
 	const bool keep = render->id != RUN_PROFILES_NOW && render->base_id != RUN_PROFILES_NOW;
 
-	return result_cache_get(
-		&gateway->render_cache, key, backend->owner, keep, make_render, &job, blob, err);
+	return result_cache_get(&gateway->render_cache, key, backend->owner, keep,
+		request->client_fd, make_render, &job, blob, err);
 }
 
 void snapshot_profiles_deinit(struct snapshot_profiles *kept)
@@ -524,7 +530,8 @@ struct kept_render {
 };
 
 /* By the target's name alone: its pid may be another process's by now. */
-static bool draw(void *context, struct blob **blob, struct error *err)
+static bool draw(
+	void *context, struct waiting_clients *clients, struct blob **blob, struct error *err)
 {
 	const struct kept_render *const job = context;
 	const struct snapshot_profiles *const kept = job->kept;
@@ -540,7 +547,7 @@ static bool draw(void *context, struct blob **blob, struct error *err)
 	backend->pid = 0;
 	backend->owner = kept->user;
 	return profile_render_run(
-		job->gateway, backend, job->render, kept->profile, kept->base, blob, err);
+		job->gateway, backend, job->render, clients, kept->profile, kept->base, blob, err);
 }
 
 bool snapshot_render_reply(struct gateway *gateway, const struct request *request,
@@ -558,7 +565,7 @@ bool snapshot_render_reply(struct gateway *gateway, const struct request *reques
 	CLEANUP(blob_cleanup) struct blob *result = NULL;
 
 	if (!result_cache_get(&gateway->render_cache, key, kept->user,
-		    render.format->option != NULL, draw, &job, &result, err))
+		    render.format->option != NULL, request->client_fd, draw, &job, &result, err))
 		return false;
 	reply_blob(reply, 200, render.format->media_type, result);
 	reply->policy = render.format->policy;

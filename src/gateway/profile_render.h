@@ -96,14 +96,15 @@ const char *profile_time_describe(char text[PROFILE_TIME_BYTES]);
 /* The key of the render in the cache; `owner` identifies the profiles that it is made of. Owned. */
 char *profile_render_key(const char *owner, const struct profile_render *render);
 
-/* Rendered now, or taken from the cache. Drop the reference. */
+/* Rendered now, or taken from the cache, for the client of the request. Drop the reference. */
 MUST_CHECK bool profile_render_get(struct gateway *gateway, struct backend *backend,
-	const struct profile_render *render, struct blob **blob, struct error *err);
+	const struct request *request, const struct profile_render *render, struct blob **blob,
+	struct error *err);
 
-/* Renders the given profiles; `base` may be NULL. Not cached. */
+/* Renders the given profiles; `base` and `clients` may be NULL. Not cached. */
 MUST_CHECK bool profile_render_run(struct gateway *gateway, struct backend *backend,
-	const struct profile_render *render, struct blob *profile, struct blob *base,
-	struct blob **blob, struct error *err);
+	const struct profile_render *render, struct waiting_clients *clients, struct blob *profile,
+	struct blob *base, struct blob **blob, struct error *err);
 
 /*
  * Kept profiles: snapshots of the history, captures in folders. Their process may have ended.

@@ -128,8 +128,9 @@ struct cached_result {
 	uid_t owner;
 	struct blob *blob; /* NULL until it is made */
 	bool is_done;
-	bool is_kept;	/* for later requests */
-	unsigned users; /* threads that make it or wait for it */
+	bool is_kept;			/* for later requests */
+	unsigned users;			/* threads that make it or wait for it */
+	struct waiting_clients clients; /* of those threads */
 	struct error err;
 };
 
@@ -165,6 +166,7 @@ static void free_result(struct result_cache *cache, struct cached_result *result
 	if (result->blob != NULL)
 		cache->kept_bytes -= result->blob->size;
 	blob_drop(result->blob);
+	waiting_clients_deinit(&result->clients);
 	free(result->key);
 	free(result);
 }
@@ -180,13 +182,32 @@ void result_cache_deinit(struct result_cache *cache)
 	pthread_mutex_destroy(&cache->mutex);
 }
 
-static struct cached_result *find(struct result_cache *cache, const char *key)
+/* Whether it is of use to one more client. */
+static bool is_usable(struct cached_result *result, int client_fd)
+{
+	return result->is_done ? result->is_kept : waiting_clients_add(&result->clients, client_fd);
+}
+
+static struct cached_result *find(struct result_cache *cache, const char *key, int client_fd)
 {
 	struct cached_result *result = cache->newest;
 
-	while (result != NULL &&
-		((result->is_done && !result->is_kept) || strcmp(result->key, key) != 0))
+	while (result != NULL && (strcmp(result->key, key) != 0 || !is_usable(result, client_fd)))
 		result = result->older;
+	return result;
+}
+
+static struct cached_result *add_result(
+	struct result_cache *cache, const char *key, uid_t owner, int client_fd)
+{
+	struct cached_result *const result = xcalloc(1, sizeof *result);
+
+	result->key = xstrdup(key);
+	result->owner = owner;
+	result->users = 1;
+	result->clients = WAITING_CLIENTS_NONE;
+	waiting_clients_add(&result->clients, client_fd);
+	link_newest(cache, result);
 	return result;
 }
 
@@ -265,7 +286,7 @@ static void make_result(struct result_cache *cache, struct cached_result *result
 	struct blob *blob = NULL;
 
 	pthread_mutex_unlock(&cache->mutex);
-	const bool ok = make(context, &blob, &result->err);
+	const bool ok = make(context, &result->clients, &blob, &result->err);
 	pthread_mutex_lock(&cache->mutex);
 	if (ok) {
 		result->blob = blob;
@@ -307,19 +328,16 @@ static bool return_result(struct result_cache *cache, struct cached_result *resu
 }
 
 bool result_cache_get(struct result_cache *cache, const char *key, uid_t owner, bool keep,
-	result_cache_make *make, void *context, struct blob **blob, struct error *err)
+	int client_fd, result_cache_make *make, void *context, struct blob **blob,
+	struct error *err)
 {
 	pthread_mutex_lock(&cache->mutex);
-	struct cached_result *result = find(cache, key);
+	struct cached_result *result = find(cache, key, client_fd);
 	if (result != NULL) {
 		result->users++;
 		await_result(cache, result);
 	} else {
-		result = xcalloc(1, sizeof *result);
-		result->key = xstrdup(key);
-		result->owner = owner;
-		result->users = 1;
-		link_newest(cache, result);
+		result = add_result(cache, key, owner, client_fd);
 		make_result(cache, result, keep, make, context);
 	}
 	const bool ok = return_result(cache, result, blob, err);

@@ -16,6 +16,7 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "gateway/waiting_clients.h"
 
 /*
  * Bytes that several answers share: a profile, a render, a document. Immutable; counted references,
@@ -87,14 +88,18 @@ struct result_cache {
 void result_cache_init(struct result_cache *cache, size_t kept_limit_bytes);
 void result_cache_deinit(struct result_cache *cache);
 
-typedef bool result_cache_make(void *context, struct blob **blob, struct error *err);
+/* May end early, with any error, once the clients have left. */
+typedef bool result_cache_make(
+	void *context, struct waiting_clients *clients, struct blob **blob, struct error *err);
 
 /*
  * `owner` is the user whose process is profiled; USER_ANY where that is not known.
  *
  * The result of that key: from the cache, of another request that is making it, or made now by
  * make(context). `keep`: it stays in the cache. Drop the reference. An error of make goes to all
- * requests that wait, and is not cached.
+ * requests that wait, and is not cached. `client_fd` is the socket of the client that waits, or -1:
+ * make is told when all of them have left.
  */
 MUST_CHECK bool result_cache_get(struct result_cache *cache, const char *key, uid_t owner,
-	bool keep, result_cache_make *make, void *context, struct blob **blob, struct error *err);
+	bool keep, int client_fd, result_cache_make *make, void *context, struct blob **blob,
+	struct error *err);

@@ -21,8 +21,16 @@
 
 enum { MESSAGE_BYTES = 400 };
 
-/* True once it has ended; false when it takes too long or is cancelled. */
-static bool await_end(int fd, int cancel_fd)
+enum job_end { JOB_DONE, JOB_CANCELLED, JOB_LATE };
+
+/* Clients are looked at again and again: others may come. */
+static int64_t shorten_wait(const struct worker_job *job, int64_t wait_ms)
+{
+	return job->clients != NULL && wait_ms > WAITING_CLIENTS_LOOK_MS ? WAITING_CLIENTS_LOOK_MS
+									 : wait_ms;
+}
+
+static enum job_end await_end(const struct worker_job *job, int fd, int cancel_fd)
 {
 	const int64_t deadline_ms = clock_monotonic_ms() + WORKER_WALL_MS;
 	struct pollfd pollers[] = {
@@ -32,25 +40,35 @@ static bool await_end(int fd, int cancel_fd)
 
 	for (int64_t left_ms = WORKER_WALL_MS; left_ms > 0;
 		left_ms = deadline_ms - clock_monotonic_ms()) {
-		if (poll(pollers, 2, (int)left_ms) > 0)
-			return pollers[0].revents != 0;
+		if (poll(pollers, 2, (int)shorten_wait(job, left_ms)) > 0)
+			return pollers[0].revents != 0 ? JOB_DONE : JOB_CANCELLED;
+		if (waiting_clients_have_left(job->clients))
+			return JOB_CANCELLED;
 	}
-	return false;
+	return JOB_LATE;
+}
+
+static bool fail_cancelled(struct error *err)
+{
+	return error_set(err, ERROR_TIMEOUT, "the work was cancelled");
 }
 
 /* Waits for the end; kills a worker that takes too long or cannot be watched. */
-static bool await(pid_t pid, int cancel_fd, int *status, struct error *err)
+static bool await(
+	const struct worker_job *job, pid_t pid, int cancel_fd, int *status, struct error *err)
 {
 	CLEANUP(fd_cleanup) int fd = -1;
 
 	const bool is_watched = own_process_open("the worker", pid, &fd, err);
-	const bool in_time = is_watched && await_end(fd, cancel_fd);
-	if (!in_time)
+	const enum job_end end = is_watched ? await_end(job, fd, cancel_fd) : JOB_LATE;
+	if (end != JOB_DONE)
 		kill(pid, SIGKILL);
 	while (waitpid(pid, status, 0) < 0 && errno == EINTR)
 		;
-	if (in_time)
+	if (end == JOB_DONE)
 		return true;
+	if (end == JOB_CANCELLED)
+		return fail_cancelled(err);
 	if (!is_watched)
 		return error_hint(err, "try again when fewer requests are served at once");
 	error_set(err, ERROR_TIMEOUT, "rendering took more than %d s", WORKER_WALL_MS / 1000);
@@ -206,7 +224,7 @@ static bool run(
 	for (size_t i = 0; i < job->input_count; i++)
 		fds[WORKER_FIRST_FD + i] = job->inputs[i]->fd;
 	const struct descriptors descriptors = { fds, WORKER_FIRST_FD + job->input_count };
-	if (!spawn(job, &descriptors, &pid, err) || !await(pid, cancel_fd, &status, err))
+	if (!spawn(job, &descriptors, &pid, err) || !await(job, pid, cancel_fd, &status, err))
 		return false;
 	if (!explain(status, messages, err)) {
 		name_inputs(job, err);
@@ -278,25 +296,42 @@ static void remove_waiter(struct worker_pool *pool, const struct worker_waiter *
 	*place = waiter->next;
 }
 
-static bool acquire_slot(struct worker_pool *pool, uid_t owner, struct error *err)
+/* With the mutex held, which is released meanwhile. Returns whether the job was cancelled. */
+static bool await_turn(
+	struct worker_pool *pool, const struct worker_job *job, const struct worker_waiter *waiter)
 {
-	const struct timespec deadline = clock_timespec(clock_monotonic_ms() + WORKER_QUEUE_MS);
-	struct worker_waiter waiter = { .owner = owner };
-	int failure = 0;
+	const int64_t deadline_ms = clock_monotonic_ms() + WORKER_QUEUE_MS;
+	bool is_cancelled = false;
+
+	for (int64_t left_ms = WORKER_QUEUE_MS;
+		left_ms > 0 && !is_next(pool, waiter) && !is_cancelled;
+		left_ms = deadline_ms - clock_monotonic_ms()) {
+		const struct timespec until =
+			clock_timespec(clock_monotonic_ms() + shorten_wait(job, left_ms));
+		pthread_cond_timedwait(&pool->changed, &pool->mutex, &until);
+		is_cancelled = waiting_clients_have_left(job->clients);
+	}
+	return is_cancelled;
+}
+
+static bool acquire_slot(struct worker_pool *pool, const struct worker_job *job, struct error *err)
+{
+	struct worker_waiter waiter = { .owner = job->owner };
 
 	pthread_mutex_lock(&pool->mutex);
 	add_waiter(pool, &waiter);
-	while (!is_next(pool, &waiter) && failure == 0)
-		failure = pthread_cond_timedwait(&pool->changed, &pool->mutex, &deadline);
-	const bool has_slot = is_next(pool, &waiter);
+	const bool is_cancelled = await_turn(pool, job, &waiter);
+	const bool has_slot = !is_cancelled && is_next(pool, &waiter);
 	remove_waiter(pool, &waiter);
 	if (has_slot)
-		pool->owners[pool->taken++] = owner;
+		pool->owners[pool->taken++] = job->owner;
 	/* Another one may be the next now. */
 	pthread_cond_broadcast(&pool->changed);
 	pthread_mutex_unlock(&pool->mutex);
 	if (has_slot)
 		return true;
+	if (is_cancelled)
+		return fail_cancelled(err);
 	error_set(err, ERROR_TIMEOUT, "too many profiles are being worked on");
 	return error_hint(err, "try again in a moment");
 }
@@ -316,7 +351,7 @@ static void release_slot(struct worker_pool *pool, uid_t owner)
 bool worker_run(struct worker_pool *pool, const struct worker_job *job, struct blob **output,
 	struct error *err)
 {
-	if (!acquire_slot(pool, job->owner, err))
+	if (!acquire_slot(pool, job, err))
 		return false;
 	const bool ok = run(job, pool->cancel_fd, output, err);
 	release_slot(pool, job->owner);

@@ -50,18 +50,19 @@ void worker_pool_deinit(struct worker_pool *pool);
 
 struct worker_job {
 	uid_t owner; /* whose process is profiled; USER_ANY where that is not known */
-	const char *const *arguments; /* of heapctl render-worker, ends with NULL */
-	struct blob *const *inputs;   /* each from a file */
-	const char *const *names;     /* of the inputs in errors; NULL: the descriptor's */
+	struct waiting_clients *clients; /* that cancel it by leaving; NULL for none */
+	const char *const *arguments;	 /* of heapctl render-worker, ends with NULL */
+	struct blob *const *inputs;	 /* each from a file */
+	const char *const *names;	 /* of the inputs in errors; NULL: the descriptor's */
 	size_t input_count;
 	const char *standard_input; /* NULL for none */
 	size_t standard_input_size;
 };
 
 /*
- * Runs the job once a slot is free. ERROR_TIMEOUT when none became free or the job took too long;
- * ERROR_INPUT with the worker's message when it failed or ran out of memory, or the kind that the
- * worker gave.
+ * Runs the job once a slot is free. ERROR_TIMEOUT when none became free, the job took too long, or
+ * was cancelled, by its clients or the pool's cancel_fd; ERROR_INPUT with the worker's message when
+ * it failed or ran out of memory, or the kind that the worker gave.
  */
 MUST_CHECK bool worker_run(struct worker_pool *pool, const struct worker_job *job,
 	struct blob **output, struct error *err);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/xalloc.h"
@@ -122,8 +123,8 @@ static void says_that_descriptors_ran_out(void **state)
 	worker_pool_deinit(&pool);
 }
 
-static bool run_text(struct worker_pool *pool, uid_t owner, const char *text, struct blob **output,
-	struct error *err)
+static bool run_text_for(struct worker_pool *pool, uid_t owner, struct waiting_clients *clients,
+	const char *text, struct blob **output, struct error *err)
 {
 	static const char *const arguments[] = { NULL };
 	CLEANUP(blob_cleanup) struct blob *first = make_input("");
@@ -131,6 +132,7 @@ static bool run_text(struct worker_pool *pool, uid_t owner, const char *text, st
 	struct blob *const blobs[] = { first, second };
 	static const char *const names[2];
 	const struct worker_job job = { .owner = owner,
+		.clients = clients,
 		.arguments = arguments,
 		.inputs = blobs,
 		.names = names,
@@ -139,6 +141,12 @@ static bool run_text(struct worker_pool *pool, uid_t owner, const char *text, st
 		.standard_input_size = strlen(text) };
 
 	return worker_run(pool, &job, output, err);
+}
+
+static bool run_text(struct worker_pool *pool, uid_t owner, const char *text, struct blob **output,
+	struct error *err)
+{
+	return run_text_for(pool, owner, NULL, text, output, err);
 }
 
 static void results_count_until_their_clients_have_them(void **state)
@@ -170,6 +178,7 @@ enum { SLOW_USER = 1001, OTHER_USER };
 
 struct hung_job {
 	struct worker_pool *pool;
+	struct waiting_clients *clients;
 	pthread_t thread;
 };
 
@@ -179,7 +188,7 @@ static void *run_hung_job(void *context)
 	struct blob *output = NULL;
 	struct error err = { 0 };
 
-	assert_false(run_text(hung->pool, SLOW_USER, "hang", &output, &err));
+	assert_false(run_text_for(hung->pool, SLOW_USER, hung->clients, "hang", &output, &err));
 	return NULL;
 }
 
@@ -205,7 +214,7 @@ static void a_user_whose_jobs_hang_delays_no_other(void **state)
 	assert_int_equal(pipe2(cancel, O_CLOEXEC), 0);
 	pool.cancel_fd = cancel[0];
 	for (size_t i = 0; i < JOBS; i++) {
-		hung[i].pool = &pool;
+		hung[i] = (struct hung_job){ .pool = &pool };
 		assert_int_equal(pthread_create(&hung[i].thread, NULL, run_hung_job, &hung[i]), 0);
 	}
 	while (taken(&pool) < PLACES)
@@ -223,11 +232,45 @@ static void a_user_whose_jobs_hang_delays_no_other(void **state)
 	worker_pool_deinit(&pool);
 }
 
+/* Those that run, and those that wait for a slot. */
+static void jobs_end_when_their_clients_have_left(void **state)
+{
+	enum { JOBS = 2 };
+	struct waiting_clients clients[JOBS];
+	struct hung_job hung[JOBS];
+	struct worker_pool pool;
+	int ends[JOBS][2];
+
+	(void)state;
+	need_workers();
+	worker_pool_init(&pool, 1);
+	for (size_t i = 0; i < JOBS; i++) {
+		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends[i]), 0);
+		clients[i] = WAITING_CLIENTS_NONE;
+		assert_true(waiting_clients_add(&clients[i], ends[i][0]));
+		hung[i] = (struct hung_job){ .pool = &pool, .clients = &clients[i] };
+		assert_int_equal(pthread_create(&hung[i].thread, NULL, run_hung_job, &hung[i]), 0);
+		while (taken(&pool) < 1)
+			usleep(1000);
+	}
+	for (size_t i = JOBS; i-- > 0;) {
+		assert_false(waiting_clients_have_left(&clients[i]));
+		close(ends[i][1]);
+		pthread_join(hung[i].thread, NULL);
+		assert_false(waiting_clients_add(&clients[i], -1));
+		assert_int_equal(taken(&pool), i);
+		close(ends[i][0]);
+		waiting_clients_deinit(&clients[i]);
+	}
+	worker_pool_deinit(&pool);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(whatever_numbers_the_descriptors_have),
 	cmocka_unit_test(says_that_descriptors_ran_out),
 	cmocka_unit_test(results_count_until_their_clients_have_them),
 	cmocka_unit_test(a_user_whose_jobs_hang_delays_no_other),
+	cmocka_unit_test(jobs_end_when_their_clients_have_left),
 };
 
 int main(int argc, char **argv)
