@@ -297,6 +297,28 @@ class Shown(FleetCase, ViewCase):
         page.wait_for_text("differs", ".panel h2")
         self.check_view(page, "versions")
 
+    def test_a_question_that_takes_long_is_cancelled_in_the_database_too(self):
+        relay = Relay(self, server.port)
+        self.serve(store=(server.url(user="viewer", port=relay.port), "--store-password-file", server.viewer_file))
+        page = self.open_page()
+        page.wait_for_text("Services and versions")
+        relay.open.clear()
+        for start, again, shown in ((lambda: page.click("table.cards a", "v3"), "Draw again", "document.querySelector('.flame canvas')"),
+                                    (lambda: page.click_on("Growth"), "Ask again", "document.querySelector('.panel .site')")):
+            start()
+            page.wait_for_text("Cancel", ".waiting")
+            page.wait_for_text("s", ".waiting span")
+            wait_until(lambda: relay.running == 1, "the question")
+            self.assertEqual(page.accessibility_faults(), [])
+            page.click_on("Cancel")
+            page.wait_for_text("Cancelled after", ".empty")
+            wait_until(lambda: relay.running == 0, "the end of the question")
+            relay.open.set()
+            page.click_on(again)
+            page.wait_for(shown)
+            relay.open.clear()
+        self.assertEqual(page.serious_complaints(), [])
+
     def test_a_database_that_is_down_is_told_in_plain_words(self):
         with socket.create_server(("127.0.0.1", 0)) as closed:
             port = closed.getsockname()[1]

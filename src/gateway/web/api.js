@@ -42,9 +42,23 @@ async function ask(path, options = {}) {
   return answer;
 }
 
-export const getJson = async (path, options) => (await ask(path, options)).json();
-export const getText = async (path, options) => (await ask(path, options)).text();
-const getBlob = async (path, options) => (await ask(path, options)).blob();
+/* received() of the options gets how many bytes have arrived, and of how many, 0 where that is not known. */
+async function getBlob(path, { received, ...options } = {}) {
+  const answer = await ask(path, options);
+  if (!received)
+    return answer.blob();
+  const whole = Number(answer.headers.get('Content-Length') ?? 0), reader = answer.body.getReader(), parts = [];
+  let size = 0;
+  for (let part = await reader.read(); !part.done; part = await reader.read()) {
+    parts.push(part.value);
+    size += part.value.length;
+    received(size, whole);
+  }
+  return new Blob(parts, { type: answer.headers.get('Content-Type') });
+}
+
+export const getText = async (path, options) => (await getBlob(path, options)).text();
+export const getJson = async (path, options) => JSON.parse(await getText(path, options));
 export const post = async path => (await ask(path, { method: 'POST' })).json();
 
 export function query(values) {

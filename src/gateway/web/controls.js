@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Controls and notices of the page. */
-import { button, el, menu } from '/assets/dom.js';
+import { button, el } from '/assets/dom.js';
 
 /* Replaces the children of the element; null and false are left out. */
 export function fill(element, ...children) {
@@ -82,16 +82,6 @@ export function patternInput(label, value, title, change) {
   return el('label', `${label} `, el('input', {
     value: value ?? '', placeholder: 'pattern', size: 16, spellcheck: false, title, onchange: event => change(event.target.value.trim()),
   }));
-}
-
-/* [text, action] for each way to save what is shown. */
-export function saveMenu(ways) {
-  const made = menu('save', el('summary.button', 'Save as'), el('div.menu', ways.map(([text, action]) =>
-    actionButton(text, async () => {
-      made.open = false;
-      await action();
-    }, { className: 'plain' }))));
-  return made;
 }
 
 async function copyText(name, text) {

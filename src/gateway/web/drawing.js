@@ -5,6 +5,7 @@
  *	title		what it is of, where several are beside each other
  *	path(format, options)	the address of that format
  *	request()	where there is one: options of fetch
+ *	size		where there is one: of what is sent, in bytes
  *
  * Several drawings are linked: what is zoomed, filtered or sorted in one is so in all, and what is
  * pointed at in one is marked in the others.
@@ -12,10 +13,12 @@
 import { getJson, getText } from '/assets/api.js';
 import { pushAddress } from '/assets/controls.js';
 import { el } from '/assets/dom.js';
+import { bytes } from '/assets/format.js';
 import { loadFlame } from '/assets/flame_script.js';
 import { GraphView } from '/assets/graph.js';
 import { showKeys } from '/assets/keys.js';
 import { RowTable } from '/assets/table.js';
+import { Waiting } from '/assets/waiting.js';
 
 /* What is drawn at once of a flame graph; details of it are loaded when it is zoomed. */
 const FRAMES = 10000;
@@ -27,7 +30,9 @@ export class Drawing {
   /* `picture` is a PictureView, `others` the drawings that are linked with it, itself among them. */
   constructor(picture, part, others) {
     Object.assign(this, { picture, part, others });
-    this.element = el('section.drawing', { 'aria-label': part.title ?? null }, el('p.waiting', 'Reading symbols and drawing\u2026'));
+    this.waiting = new Waiting(part.size ? `Sending ${bytes(part.size)}, reading symbols and drawing\u2026` : 'Reading symbols and drawing\u2026',
+      () => picture.cancel(this.waiting));
+    this.element = el('section.drawing', { 'aria-label': part.title ?? null }, this.waiting.element);
   }
 
   close() {
@@ -40,7 +45,7 @@ export class Drawing {
   }
 
   fetchOptions(signal) {
-    return { ...this.part.request?.(), signal };
+    return { ...this.part.request?.(), ...this.waiting.options(signal) };
   }
 
   path(format, options) {

@@ -28,6 +28,10 @@ class FileSource {
     return `/api/v1/file${query({ format, name: shown.name, base_name: base?.name, base_size: base?.size, ...options })}`;
   }
 
+  get size() {
+    return files.shown.size + (files.base?.size ?? 0);
+  }
+
   request() {
     return { method: 'POST', body: new Blob([files.base, files.shown].filter(Boolean)) };
   }
@@ -48,6 +52,7 @@ class FileSource {
   sides() {
     return [files.base, files.shown].map(file => ({
       title: file.name,
+      size: file.size,
       path: (format, options) => `/api/v1/file${query({ format, name: file.name, ...options })}`,
       request: () => ({ method: 'POST', body: file }),
     }));

@@ -11,6 +11,7 @@ import { SiteList } from '/assets/fleet_sites.js';
 import { bytes, count } from '/assets/format.js';
 import { PICTURE_KEYS } from '/assets/picture.js';
 import { dateTime } from '/assets/time.js';
+import { waitFor } from '/assets/waiting.js';
 
 const ADDRESS = '#//fleet';
 const VIEWS = [['', 'Hosts'], ['flame', 'In use'], ['diff', 'What changed'], ['growth', 'Growth'], ['versions', 'Versions'], ['outliers', 'Outliers']];
@@ -67,10 +68,13 @@ class Fleet {
   /* Names of services, versions and hosts come from the snapshots of that time. */
   async start() {
     this.request = new AbortController();
-    fill(this.place, el('p.waiting', 'Asking the fleet\u2019s database\u2026'));
     let hosts = [];
     try {
-      ({ hosts } = await getJson(`/api/v1/fleet/hosts${query({ last_ms: this.last[2], limit: HOSTS_MAX })}`, { signal: this.request.signal }));
+      const answer = await waitFor(this.place, 'Asking the fleet\u2019s database\u2026', this.request, button('Ask again', () => this.start()),
+        options => getJson(`/api/v1/fleet/hosts${query({ last_ms: this.last[2], limit: HOSTS_MAX })}`, options));
+      if (answer === null)
+        return;
+      ({ hosts } = answer);
     } catch (problem) {
       if (this.isClosed)
         return;

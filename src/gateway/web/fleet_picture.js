@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the fleet has in use, or what changed, as a flame graph, a call graph or a table. */
 import { download, query } from '/assets/api.js';
-import { actionButton, copyLink, fill, saveMenu, segments } from '/assets/controls.js';
+import { actionButton, copyLink, fill, segments } from '/assets/controls.js';
 import { el } from '/assets/dom.js';
 import { PictureView } from '/assets/picture.js';
+import { saveMenu } from '/assets/saving.js';
 
 const SHAPES = [['flame', 'Flame graph'], ['graph', 'Call graph'], ['text', 'Table']];
 const SAVED = [['flame', 'Flame graph (HTML)', 'html'], ['graph', 'Call graph (SVG)', 'svg'], ['text', 'Table (text)', 'txt'],
@@ -56,7 +57,7 @@ export class FleetPicture extends PictureView {
 
   drawControls() {
     fill(this.controls, el('div.row', segments('as', SHAPES, this.shape, shape => this.set({ shape })), el('span.spring'), actionButton('Copy link', copyLink),
-      saveMenu(SAVED.map(([format, text, extension]) => [text, () => download(this.path(format), this.source.fileName(extension))])
+      saveMenu(SAVED.map(([format, text, extension]) => [text, options => download(this.path(format), this.source.fileName(extension), options)])
         .concat(this.shape !== 'flame' ? [] : SHOWN.map(([format, text]) => [text, () => this.saveShown(format)])))));
     this.controls.querySelectorAll('button').forEach((element, i) => { element.dataset.place = i; });
   }

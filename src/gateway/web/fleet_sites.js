@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sites of the fleet that grow or differ between versions, and hosts that deviate, each with its error. */
 import { download, getJson, query } from '/assets/api.js';
-import { actionButton, copyLink, fill, saveMenu } from '/assets/controls.js';
-import { el } from '/assets/dom.js';
+import { actionButton, copyLink, fill } from '/assets/controls.js';
+import { button, el } from '/assets/dom.js';
 import { bytes, change, count } from '/assets/format.js';
+import { saveMenu } from '/assets/saving.js';
+import { waitFor } from '/assets/waiting.js';
 
 const CHANCE_MAX = 0.05, OTHERS_SHOWN = 20;
 const TITLES = { growth: 'grow', versions: 'differ', outliers: 'are far above the median of all hosts' };
@@ -38,7 +40,7 @@ export class SiteList {
     this.question = fleet.values.show;
     this.place = el('div');
     this.element = el('div', el('div.row.controls', el('span.spring'), actionButton('Copy link', copyLink),
-      saveMenu([['JSON', () => download(this.path(1000), `${fleet.values.service || 'fleet'}.${this.question}.json`)]])), this.place);
+      saveMenu([['JSON', options => download(this.path(1000), `${fleet.values.service || 'fleet'}.${this.question}.json`, options)]])), this.place);
   }
 
   close() {
@@ -53,9 +55,9 @@ export class SiteList {
   async start() {
     const request = new AbortController();
     this.request = request;
-    fill(this.place, el('p.waiting', 'Asking the fleet\u2019s database\u2026'));
     try {
-      const answer = await getJson(this.path(100), { signal: request.signal });
+      const answer = await waitFor(this.place, 'Asking the fleet\u2019s database\u2026', request, button('Ask again', () => this.start()),
+        options => getJson(this.path(100), options));
       if (!request.signal.aborted)
         this.show(answer);
     } catch (problem) {

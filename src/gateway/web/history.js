@@ -5,12 +5,13 @@
  * base and at the snapshots that are chosen, begin and end their times, show what is made of two.
  */
 import { download, getJson, query } from '/assets/api.js';
-import { actionButton, copyLink, fill, keepTrying, problemBox, pushAddress, saveMenu, segments, select, startView } from '/assets/controls.js';
+import { actionButton, copyLink, fill, keepTrying, problemBox, pushAddress, segments, select, startView } from '/assets/controls.js';
 import { button, el } from '/assets/dom.js';
 import { processKey } from '/assets/holes.js';
 import { NoteList } from '/assets/notes.js';
 import { PICTURE_KEYS, PictureView } from '/assets/picture.js';
 import { saveCurves } from '/assets/saved_curves.js';
+import { saveMenu } from '/assets/saving.js';
 import { dateTime, duration, zone } from '/assets/time.js';
 import { Timeline } from '/assets/timeline.js';
 import { TREND_KEYS, TrendView } from '/assets/trend.js';
@@ -158,7 +159,7 @@ class HistoryView {
       this.snapshots.length === 0 ? null : saveMenu([
         ['Curves (SVG)', () => saveCurves(this.timeline.picture, this.timeline.legend,
           `${this.name}, ${dateTime(this.snapshots[0].time_ms)} to ${dateTime(this.snapshots.at(-1).time_ms)}`, `${this.name}.history.svg`)],
-        ['Figures (JSON)', () => download(this.path('timeline', { ...this.range, ...this.process }), `${this.name}.history.json`)]])));
+        ['Figures (JSON)', options => download(this.path('timeline', { ...this.range, ...this.process }), `${this.name}.history.json`, options)]])));
     if (this.snapshots.length === 0)
       this.bar.append(el('div.empty', el('h2', this.processes.length === 0 ? 'Nothing was kept yet' : 'Nothing was kept in this time'),
         el('p.quiet', this.processes.length === 0 ? 'The first snapshot follows soon.' : `The last snapshot is of ${dateTime(Math.max(...this.processes.map(process => process.last_ms)))}.`),

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a target does now: its memory, whether it is sampled, and the run that is on. */
 import { download, getJson, post } from '/assets/api.js';
-import { actionButton, fill, keepTrying, notify, saveMenu, sentence } from '/assets/controls.js';
+import { actionButton, fill, keepTrying, notify, sentence } from '/assets/controls.js';
 import { Curves } from '/assets/curves.js';
 import { el } from '/assets/dom.js';
 import { showFindings } from '/assets/findings.js';
 import { bytes, count } from '/assets/format.js';
 import { saveCurves } from '/assets/saved_curves.js';
+import { saveMenu } from '/assets/saving.js';
 import { dateTime, duration } from '/assets/time.js';
 
 const LENGTHS = [['30s', '30 s'], ['1mins', '1 min'], ['5mins', '5 min'], ['15mins', '15 min'], ['1hrs', '1 h'], ['24hrs', '24 h']];
@@ -123,7 +124,7 @@ export async function showOverview(page, target, first) {
   const noted = el('div');
   const saved = saveMenu([
     ['Curves (SVG)', () => saveCurves(curves.picture, curves.legend, `${first.name}[${first.pid}]`, `${first.name}.${first.pid}.curves.svg`)],
-    ['Figures (JSON)', () => download(target.path('/api/v1/history'), `${first.name}.${first.pid}.figures.json`)]]);
+    ['Figures (JSON)', options => download(target.path('/api/v1/history'), `${first.name}.${first.pid}.figures.json`, options)]]);
   page.append(trouble, findings, el('div.panel.curves-panel', curves.element, saved), noted, panels);
   let last = '';
   const refresh = async () => draw(await target.status());

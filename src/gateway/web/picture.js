@@ -14,9 +14,10 @@
  *	explain(problem)	where there is one: shows it in place of the picture, or returns false
  */
 import { download } from '/assets/api.js';
-import { actionButton, copyLink, fill, filters, patternInput, problemBox, pushAddress, saveMenu, segments, select } from '/assets/controls.js';
-import { el } from '/assets/dom.js';
+import { actionButton, copyLink, fill, filters, patternInput, problemBox, pushAddress, segments, select } from '/assets/controls.js';
+import { button, el } from '/assets/dom.js';
 import { Drawing } from '/assets/drawing.js';
+import { saveMenu } from '/assets/saving.js';
 
 const SHAPES = [['flame', 'Flame graph'], ['graph', 'Call graph'], ['text', 'Table'], ['source', 'Source']];
 const COUNTERS = [['inuse_space', 'bytes in use'], ['inuse_objects', 'objects in use'], ['alloc_space', 'bytes allocated'],
@@ -59,6 +60,12 @@ export class PictureView {
     this.drawings.forEach(drawing => drawing.close());
     this.drawings = [];
     this.place.replaceChildren();
+  }
+
+  /* All of the drawings: one alone says nothing. */
+  cancel(waiting) {
+    this.clear();
+    this.place.append(waiting.remains(button('Draw again', () => this.draw())));
   }
 
   get shape() {
@@ -107,7 +114,7 @@ export class PictureView {
         this.source.sides && this.source.isDifference() ? segments('compare', COMPARISONS, this.isBeside ? 'beside' : '', compare => this.set({ compare, sort: '', view: '' })) : null,
         el('span.spring'), actionButton('Copy link', copyLink),
         saveMenu(saved.map(([format, text, extension]) =>
-          [text, () => download(this.path(format), this.source.fileName(extension), this.source.request?.())]).concat(this.shape !== 'flame' ? []
+          [text, options => download(this.path(format), this.source.fileName(extension), { ...this.source.request?.(), ...options })]).concat(this.shape !== 'flame' ? []
           : SHOWN.map(([format, text]) => [text, () => this.saveShown(format)])))),
       this.shape === 'flame' ? null : el('div.row',
         select('of', COUNTERS, values.counter || 'inuse_space', counter => this.set({ counter })),

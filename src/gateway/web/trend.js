@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What grew over a range of kept snapshots: docs/trend-json.md. */
 import { download, getJson, query } from '/assets/api.js';
-import { actionButton, copyLink, fill, filters, patternInput, problemBox, pushAddress, saveMenu, select } from '/assets/controls.js';
+import { actionButton, copyLink, fill, filters, patternInput, problemBox, pushAddress, select } from '/assets/controls.js';
 import { button, el, svg } from '/assets/dom.js';
 import { bytes, change, count } from '/assets/format.js';
+import { saveMenu } from '/assets/saving.js';
 import { dateTime, duration } from '/assets/time.js';
+import { waitFor } from '/assets/waiting.js';
 
 const UNITS = [['', 'functions'], ['cumulative', 'functions with callees'], ['lines', 'source lines'], ['stacks', 'stacks']];
 const COUNTERS = [['', 'bytes in use'], ['inuse_objects', 'objects in use'], ['alloc_space', 'bytes allocated'],
@@ -142,7 +144,7 @@ export class TrendView {
       select('in', COUNTERS, values.counter ?? '', counter => this.set({ counter })),
       el('span.spring'), actionButton('Copy link', copyLink),
       saveMenu(SAVED.map(([format, text, extension]) =>
-        [text, () => download(this.path(format), `${this.source.name}.trend.${extension}`)]))),
+        [text, options => download(this.path(format), `${this.source.name}.trend.${extension}`, options)]))),
     filters(Boolean(values.focus || values.ignore || values.exclude),
       pattern('focus', 'only', 'only stacks with a function or file that matches'),
       pattern('ignore', 'without', 'no stacks with a function or file that matches'),
@@ -153,9 +155,9 @@ export class TrendView {
     this.request?.abort();
     const request = new AbortController();
     this.request = request;
-    this.place.replaceChildren(el('p.waiting', 'Reading the profiles and fitting their growth\u2026'));
     try {
-      const trend = await getJson(this.path('json'), { signal: request.signal });
+      const trend = await waitFor(this.place, 'Reading the profiles and fitting their growth\u2026', request, button('Compute again', () => this.draw()),
+        options => getJson(this.path('json'), options));
       if (request.signal.aborted)
         return;
       this.show(trend);
