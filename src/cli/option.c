@@ -146,7 +146,8 @@ static bool accept(struct option_parser *parser, const struct verb_option *optio
 	/* What follows would name it in its error by nothing. */
 	if (parser->value != NULL && *parser->value == '\0' &&
 		(strstr(option->argument, "FILE") != NULL ||
-			strcmp(option->argument, "FOLDER") == 0))
+			strcmp(option->argument, "FOLDER") == 0 ||
+			strcmp(option->argument, "DIR") == 0))
 		return error_set(err, ERROR_USAGE, "--%s: the name is empty", option->name);
 	parser->option = option;
 	*id = option->id;

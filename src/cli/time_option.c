@@ -29,8 +29,10 @@ bool time_option_parse(int64_t now_ms, const char *text, int64_t *time_ms, struc
 	for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
 		struct tm parts = { .tm_isdst = -1 };
 		const char *const end = strptime(text, formats[i], &parts);
+		const int day = parts.tm_mday;
 		const time_t seconds = end != NULL && *end == '\0' ? mktime(&parts) : -1;
-		if (seconds > 0) {
+		/* mktime(3) makes the 2nd of March of a 30th of February. */
+		if (seconds > 0 && parts.tm_mday == day) {
 			*time_ms = (int64_t)seconds * 1000;
 			return true;
 		}

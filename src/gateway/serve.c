@@ -156,6 +156,15 @@ static bool open_store(
 	return true;
 }
 
+/* A name that was mistyped would answer every request with "not found". */
+static bool check_folder(const char *option, const char *folder, struct error *err)
+{
+	if (folder == NULL)
+		return true;
+	CLEANUP(fd_cleanup) const int fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return fd >= 0 || error_system(err, errno, "%s %.200s", option, folder);
+}
+
 static bool open_watch_file(
 	const struct serve_options *options, struct serving *serving, struct error *err)
 {
@@ -439,7 +448,9 @@ bool serve_run(const struct serve_options *options, struct error *err)
 	bool ok = read_secrets(options, serving, err);
 	serving->gateway.token = serving->token;
 	serving->gateway.has_tls = options->certificate_file != NULL;
-	ok = ok && open_store(options, serving, err) && open_watch_file(options, serving, err) &&
+	ok = ok && check_folder("--source-root", options->source_root, err) &&
+	     check_folder("--symbols", options->symbols_folder, err) &&
+	     open_store(options, serving, err) && open_watch_file(options, serving, err) &&
 	     open_listeners(options, serving, err) && run(options, serving, err);
 	serving_deinit(serving);
 	free(serving);

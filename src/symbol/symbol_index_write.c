@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/xalloc.h"
 #include "symbol/boundaries.h"
@@ -154,10 +155,13 @@ static enum symbol_source answer_all(struct making *making)
 /* Opens the file, and its debug file where it has one. */
 static bool open_files(struct making *making, const char *path, struct error *err)
 {
+	struct stat status;
 	bool is_there = false;
 
 	if (!file_search_open(&making->search, path, &making->image, &is_there, err))
-		return false;
+		return is_there || stat(path, &status) != 0 || S_ISREG(status.st_mode)
+			       ? false
+			       : error_set(err, ERROR_INPUT, "%s: not a regular file", path);
 	if (making->image.build_id[0] == '\0') {
 		error_set(err, ERROR_INPUT, "%s: it has no build-id to find its index by", path);
 		return error_hint(err, "link it with -Wl,--build-id");

@@ -115,6 +115,8 @@ class Noted(GatewayCase):
                 ((NAME, "text", "--list", *at), 2, "--list and --remove take no TEXT"),
                 ((NAME, "--list", "--remove", "1", *at), 2, "choose one of --list and --remove"),
                 ((NAME, "text", "--at", "noon", *at), 2, "is no time"),
+                ((NAME, "text", "--at", "2026-02-30", *at), 2, "is no time"),
+                ((NAME, "text", "--at", "2026-02-30T10:00", *at), 2, "is no time"),
                 ((NAME, "--at", "1hrs", *at), 2, "--at goes with a TEXT"),
                 ((NAME, "text", *at, "--history", self.archive), 2, "choose one of --gateway and --history"),
                 ((f"{self.url}/targets/{NAME}", "text", *at), 2, "a URL as TARGET names the gateway already"),

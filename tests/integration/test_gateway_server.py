@@ -912,6 +912,17 @@ class Safety(GatewayCase):
         _, message = self.heapctl("serve", "--listen", "127.0.0.1:0", "", code=2)
         self.assertIn("a TARGET is empty", message)
 
+    def test_a_folder_that_is_none_is_refused(self):
+        """--source-root "$UNSET" would serve every source of the machine."""
+        file = os.path.join(self.folder, "file")
+        pathlib.Path(file).touch()
+        for option in ("--source-root", "--symbols"):
+            for folder, code, reason in (("", 2, "the name is empty"), (os.path.join(self.folder, "absent"), 1, "No such file or directory"),
+                                         (file, 1, "Not a directory")):
+                _, message = self.heapctl("serve", "--listen", "127.0.0.1:0", option, folder, code=code)
+                self.assertIn(option, message)
+                self.assertIn(reason, message)
+
     def test_a_token_that_no_client_could_send_is_refused(self):
         for text, words in (("", "0 characters"), ("\ncorrect-horse-battery\n", "0 characters"), ("too-short\n", "9 characters"),
                             ("correct-horse-battery \n", "character 22"), ("correct horse battery\n", "character 8"),

@@ -221,6 +221,8 @@ class Use(IndexCase):
         text = os.path.join(self.folder, "text")
         pathlib.Path(text).write_text("no program\n")
         self.check_refused(text, "not an ELF file")
+        self.check_refused(self.folder, "not a regular file")
+        self.check_refused("/dev/null", "not a regular file")
 
     def test_part_of_the_debug_information_is_not_enough(self):
         path = build_in(os.path.join(self.folder, "split"), flags=["-g", "-gsplit-dwarf"])
@@ -237,7 +239,7 @@ class Use(IndexCase):
 
     def test_wrong_command_lines(self):
         for arguments, word in ((("make", self.program), "unknown action 'make'"), (("index",), "no file given"),
-                                (("index", "a", "b", "-o", "c"), "one file")):
+                                (("index", "a", "b", "-o", "c"), "one file"), (("index", "--folder", "", self.program), "--folder: the name is empty")):
             result = self.heapctl("symbols", *arguments)
             self.assertEqual(2, result.returncode, result.stderr)
             self.assertIn(word, result.stderr)

@@ -11,6 +11,8 @@ enum { OPTION_FLAG = 1, OPTION_VALUE, OPTION_VERBOSE, OPTION_VERSION };
 static const struct verb_option options[] = {
 	{ OPTION_FLAG, "show-bytes", 'b', NULL, .help = "" },
 	{ OPTION_VALUE, "output", 'o', "FILE", .help = "" },
+	{ OPTION_VALUE, "folder", 0, "FOLDER", .help = "" },
+	{ OPTION_VALUE, "place", 0, "DIR", .help = "" },
 	{ OPTION_VERBOSE, "verbose", 0, NULL, .help = "" },
 	{ OPTION_VERSION, "version", 0, NULL, .help = "" },
 	{ 0 },
@@ -76,6 +78,8 @@ static void mixes_options_and_operands(void **state)
 	assert_parsed(&plain, "output=a=b |", "--output=a=b");
 	assert_parsed(&plain, "stop 2", "--output=");
 	assert_parsed(&plain, "stop 2", "-o", "");
+	assert_parsed(&plain, "stop 2", "--folder", "");
+	assert_parsed(&plain, "stop 2", "--place", "");
 }
 
 static void knows_letters(void **state)
