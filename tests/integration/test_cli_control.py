@@ -97,8 +97,8 @@ class Looking(ControlCase):
         other, _ = self.start_redis(conf="prof:true,prof_active:false,lg_prof_sample:63")
         self.wait_for_agent(other.pid)
         self.assertIn("lg_prof_sample:63", self.heapctl("status", other.pid)[0])
-        self.assertIn(": 0 samples in 1.0 s at one per 8 EiB: too few to rely on (--sample 512KiB is the default)",
-                      re.sub(r"in \d\.\d s", "in 1.0 s", self.heapctl("record", other.pid, "-d", "1s", "-o", self.path("none.heap"))[1]))
+        self.assertRegex(self.heapctl("record", other.pid, "-d", "1s", "-o", self.path("none.heap"))[1],
+                         r": 0 samples in \d+(\.\d)? s at one per 8 EiB: too few to rely on \(--sample 512KiB is the default\)")
         self.assertIn("nothing will ever be sampled", self.heapctl("doctor", other.pid, code=1)[0].replace("\n         ", " "))
         self.assertIn(other.pid, self.listed_pids())
         self.heapctl("runs", other.pid)

@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import socket
@@ -351,12 +352,13 @@ class Case(unittest.TestCase):
         self.addCleanup(end)
 
     def heapctl(self, *arguments, code=0, env=None, program=HEAPCTL, **options):
-        """Runs heapctl, checks its exit code and returns (stdout, stderr)."""
+        """Runs heapctl, checks its exit code and returns (stdout, stderr), without what it says while it waits: on a busy machine any answer may
+        take so long."""
         result = subprocess.run([program, *map(str, arguments)], env=dict(self.environment, **(env or {})), capture_output=True,
                                 text=True, timeout=PATIENCE_SECONDS * 2, stdin=subprocess.DEVNULL, **options)
         if code is not None:
             self.assertEqual(result.returncode, code, f"heapctl {arguments}: {result.stderr}\n{result.stdout[-2000:]}")
-        return result.stdout, result.stderr
+        return result.stdout, re.sub(r"(?m)^heapctl: .*: no answer yet; .*\n", "", result.stderr)
 
     def listed_pids(self):
         """Of `heapctl ps`, which lists the other targets of the machine, too: a pid may be a part of another's."""
