@@ -567,13 +567,20 @@ static bool read_process(struct unattached_process *unattached, struct error *er
 	       error_set(err, ERROR_NOT_FOUND, "process %d has ended", (int)pid);
 }
 
+/* There is no agent, it cannot be woken, or it does not answer. */
+static bool is_absence(const struct error *err)
+{
+	return err->kind == ERROR_NOT_FOUND || err->kind == ERROR_STATE ||
+	       err->kind == ERROR_TIMEOUT;
+}
+
 bool unattached_process_read(
 	const char *text, struct unattached_process *unattached, struct error *err)
 {
 	struct unattached_process found = { .absence = *err };
 	struct error ignored;
 
-	if (err->kind != ERROR_NOT_FOUND || strchr(text, '/') != NULL ||
+	if (!is_absence(err) || strchr(text, '/') != NULL ||
 		!process_find(text, &found.process, &ignored) || !read_process(&found, err))
 		return false;
 	*unattached = found;

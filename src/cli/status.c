@@ -15,6 +15,7 @@
 #include "render/quantity.h"
 #include "watch/process_identity.h"
 #include "client/target_resolve.h"
+#include "client/wake.h"
 
 static void line(const char *name, const char *format, ...) PRINTF_FORMAT(2, 3);
 
@@ -303,14 +304,18 @@ static void print_warnings(const json_t *status)
 static const char *describe_agent(const struct unattached_process *unattached)
 {
 	const struct process_modules *const modules = &unattached->modules;
+	struct error ignored;
 
 	if (modules->agent[0] == '\0')
 		return "none";
+	if (wake_explain_child(&unattached->process, &ignored))
+		return "none of its own; its parent's library is loaded";
 	if (agent_absence_of(&unattached->process) != ABSENCE_UNKNOWN)
 		return "loaded, not started";
 	if (process_has_preloader_alone(modules))
 		return "not loaded (" PROCESS_PRELOADER " needs libheapctl.so.0 beside itself)";
-	return process_has_agent_thread(&unattached->process)
+	return process_has_agent_thread(&unattached->process) ||
+			       unattached->absence.kind != ERROR_NOT_FOUND
 		       ? "loaded, does not answer"
 		       : "has ended or was detached; its library stays loaded";
 }

@@ -174,6 +174,8 @@ static bool explain_cannot_wake(
 	const struct process *process, const struct wake *wake, struct error *err)
 {
 	enum { SENT_IN_VAIN = 5 };
+	struct process_modules modules;
+	struct error ignored;
 
 	if ((wake->all_block && !wake_can_take_signal(process, err)) ||
 		!wake_can_open_files(process, err))
@@ -182,6 +184,12 @@ static bool explain_cannot_wake(
 		return explain_bare_root(process, ERROR_TIMEOUT, err);
 	error_set(err, ERROR_TIMEOUT, "%s[%d] does not wake its agent", process->name,
 		(int)process->pid);
+	if (wake->sent >= SENT_IN_VAIN &&
+		process_read_modules(process->pid, &modules, &ignored) && modules.is_go)
+		return error_hint(err,
+			"Go's runtime takes all signals itself, also signal %d (SIGRTMAX-3), which "
+			"wakes the agent: start it without HEAPCTL_THREAD=on-demand",
+			SIGRTMAX - 3);
 	if (wake->sent >= SENT_IN_VAIN)
 		return error_hint(err,
 			"it received the waking signal %u times, and no agent started: its control "

@@ -352,8 +352,14 @@ class Doctor(Case):
             with self.subTest(problem):
                 pid = self.forked(child, **environment)
                 self.assert_listed(pid, problem)
-                self.assertIn(problem, self.heapctl("status", pid, code=1)[1])
+                out, said = self.heapctl("status", pid, code=1)
+                self.assertIn(problem, said)
+                self.assertIn("resident", out)
+                self.assertNotIn("has ended or was detached", out)
                 self.assertIn("agent-without-signal", self.examine(pid, ok=False))
+                out, _ = self.heapctl("account", pid)
+                self.assertIn("the table has the kernel's figures", out)
+                self.assertIn(problem, " ".join(out.split()))
 
     def test_a_handler_that_is_not_the_agents_gets_no_signal(self):
         """As one of a language's runtime: the library is mapped, and there is no agent that could be started."""
