@@ -347,8 +347,12 @@ bool jemalloc_not_enabled(const struct allocator *allocator, struct error *err)
 			"%s=prof:true,prof_active:false; in this static program the %s unwinder "
 			"would end the process",
 			configuration->variable, allocator->profiling.unwinder);
-	return error_hint(
-		err, "restart it with %s=prof:true,prof_active:false", configuration->variable);
+	/* Its functions can be patched while it runs. */
+	return error_hint(err, "restart it with %s=prof:true,prof_active:false%s",
+		configuration->variable,
+		allocator->identity.owns_malloc
+			? ", or without a restart let heapctl attach sample it"
+			: "");
 }
 
 static bool no_such_name(const struct allocator *allocator, const char *name, struct error *err)

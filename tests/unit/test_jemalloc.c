@@ -165,6 +165,7 @@ static void is_not_taken_in_by_an_old_version(void **state)
 	assert_int_equal(err.kind, ERROR_UNSUPPORTED);
 	assert_contains(err.message, "not enabled");
 	assert_contains(err.hint, "MALLOC_CONF=prof:true,prof_active:false");
+	assert_contains(err.hint, "heapctl attach");
 	assert_string_equal(written, "");
 }
 
