@@ -567,10 +567,10 @@ class Shown(PageCase):
         page.goto(f"{self.url}/#/nobody")
         page.wait_for_text("There is no target 'nobody'")
         page.goto(f"{self.url}/#/{self.process.pid}/profile?id=17")
-        page.wait_for_text("there is no run 17")
+        page.wait_for_text("Run 17 is not kept")
         self.end(self.process)
         page.goto(f"{self.url}/#/{self.process.pid}")
-        page.wait_for_text("Try again")
+        page.wait_for_text("started again with another pid")
 
     def test_a_link_that_was_cut_says_that_nothing_is_there(self):
         self.start_gateway()
@@ -601,6 +601,9 @@ class Shown(PageCase):
         self.start_gateway("--token-file", token, self.process.pid)
         page = self.open_page(f"/{self.process.pid}")
         page.wait_for_text("asks for a token")
+        page.type("wrong")
+        page.press("Enter")
+        page.wait_for_text("not the one of this gateway")
         page.type("correct-horse-battery")
         page.press("Enter")
         page.wait_for_text("Sampling", ".panels")

@@ -91,6 +91,25 @@ class Views(PageCase):
             arrive(index, steps[index - 1][1])
         self.assertEqual(page.serious_complaints(), [])
 
+    def test_an_address_that_names_what_is_not_there_is_answered_in_words(self):
+        self.start_history(2)
+        page = self.open_page()
+        page.wait_for_text(NAME, "table")
+        own, snapshots = f"/{NAME}", f"/{NAME}/history"
+        for address, words in {
+                "//nothing": "There is no view \u2018nothing\u2019", f"{own}/nothing": "There is no view \u2018nothing\u2019 of a target",
+                f"{own}/profile?shape=nothing": "There is no view \u2018nothing\u2019 of a profile", f"{own}/profile?id=9": "Run 9 is not kept",
+                f"{own}/profile?id=x": "a value that it cannot have: 'x'", f"{own}/profile?shape=text&sort=zz": "a value that it cannot have: 'zz'",
+                f"{own}/profile?shape=text&rows=(": "Invalid pattern '(' at character 2", f"{own}/profile?shape=text&bytes=zz": "Write 64kb:1mb",
+                f"{own}/profile?shape=text&thread=zz": "Leave the field", "/nothing": "has no agent", "/nothing/history": "nothing was kept of that name",
+                f"{snapshots}?at=99999&base=99998&begin=1&end=2": "Try again", f"{snapshots}?at=99999": "There is no snapshot 99999",
+                f"{snapshots}?pid=x": "a value that it cannot have: 'x'"}.items():
+            with self.subTest(address):
+                page.evaluate(f"location.hash = {address!r}")
+                page.wait_for_text(words, "main")
+                # What is for programs is in the answers, which the page puts into its words.
+                self.assertNotRegex(page.text("main"), "openapi|/v1/|GET |POST |_ms|--thread|/targets")
+
     def test_a_view_is_saved_under_a_name_and_opened_again(self):
         self.start_gateway(self.process.pid)
         page = self.open_page(f"/{self.process.pid}/profile?id=now&shape=text&counter=inuse_objects")

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests to the gateway. The token, if one is needed, is kept as long as the tab. */
 
+import { inWords } from '/assets/words.js';
+
 const TOKEN_KEY = 'heapctl-token';
 
 class Problem extends Error {
@@ -16,11 +18,15 @@ export function setToken(token) {
   sessionStorage.setItem(TOKEN_KEY, token);
 }
 
+/* Whether one was entered, right or wrong. */
+export const hasToken = () => Boolean(sessionStorage.getItem(TOKEN_KEY));
+
 async function problemOf(answer) {
   const text = await answer.text();
   try {
-    const { message, hint, code } = JSON.parse(text).error;
-    return new Problem(message, hint, answer.status, code);
+    const { error } = JSON.parse(text);
+    const { message, hint } = inWords(error);
+    return new Problem(message, hint, answer.status, error.code);
   } catch {
     return new Problem(text.trim() || `The gateway answered ${answer.status}.`, '', answer.status);
   }

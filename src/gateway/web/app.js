@@ -10,7 +10,7 @@
  *
  * A view is a function that fills an element and may return a function that ends it.
  */
-import { setToken } from '/assets/api.js';
+import { hasToken, setToken } from '/assets/api.js';
 import { problemBox } from '/assets/controls.js';
 import { button, el } from '/assets/dom.js';
 import { showFiles, startDrop } from '/assets/files.js';
@@ -22,7 +22,6 @@ import { startViews } from '/assets/views.js';
 
 const content = document.getElementById('content');
 const crumbs = document.getElementById('crumbs');
-const GONE = 'It has ended, or was started again with another pid. The list of targets has those that are there now, and what was kept of others.';
 
 let endView = () => {};
 let turns = 0;
@@ -51,6 +50,7 @@ function askForToken(again) {
       again();
     },
   }, el('h1', 'This gateway asks for a token'),
+  hasToken() ? el('p.warning', { role: 'alert' }, 'The token that was entered is not the one of this gateway.') : null,
   el('p', 'It is the first line of the file that heapctl serve was given with --token-file.'),
   el('label', { htmlFor: 'token' }, 'Token'), input,
   el('button.primary', { type: 'submit' }, 'Continue'));
@@ -62,11 +62,17 @@ function showProblem(problem) {
   if (problem.status === 401)
     askForToken(show);
   else
-    content.replaceChildren(problemBox(problem.message.startsWith('there is no target') ? { ...problem, message: problem.message, hint: GONE } : problem,
-      button('Try again', show), el('a', { href: '#/' }, 'All targets')));
+    content.replaceChildren(problemBox(problem, button('Try again', show), el('a', { href: '#/' }, 'All targets')));
 }
 
-const OWN_VIEWS = { file: showFiles, fleet: showFleet };
+const OWN_VIEWS = { '': showTargets, file: showFiles, fleet: showFleet };
+
+/* A view that is of no target. */
+function showOwn(page, { view, values }) {
+  if (!Object.hasOwn(OWN_VIEWS, view))
+    throw new Error(`There is no view \u2018${view}\u2019`);
+  return OWN_VIEWS[view](page, values);
+}
 
 async function show() {
   const address = parseAddress(location.hash);
@@ -79,7 +85,7 @@ async function show() {
   const turn = ++turns;
   content.replaceChildren(page);
   try {
-    const end = await (address.target !== '' ? showTarget(page, address) : (OWN_VIEWS[address.view] ?? showTargets)(page, address.values)) ?? (() => {});
+    const end = await (address.target !== '' ? showTarget(page, address) : showOwn(page, address)) ?? (() => {});
     offerFleet().catch(() => {});
     /* The user has navigated meanwhile. */
     if (turn !== turns)

@@ -51,8 +51,8 @@ export class FleetPicture extends PictureView {
     return false;
   }
 
-  get shape() {
-    return SHAPES.some(([key]) => key === this.source.values.shape) ? this.source.values.shape : 'flame';
+  get shapes() {
+    return SHAPES;
   }
 
   drawControls() {

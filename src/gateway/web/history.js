@@ -30,8 +30,9 @@ function onsetsOf(trend) {
 }
 
 class HistoryView {
-  constructor(page, name, values) {
+  constructor(page, name, values, isRunning) {
     this.name = name;
+    this.isRunning = isRunning;
     this.values = Object.fromEntries([...KEYS, ...PICTURE_KEYS, ...TREND_KEYS].map(key => [key, values.get(key) ?? '']));
     this.shown = '';
     this.bar = el('div.controls');
@@ -143,6 +144,11 @@ class HistoryView {
     this.choose(before, last);
   }
 
+  /* Nothing is known of that name: it may have been mistyped. */
+  get isUnknown() {
+    return this.processes.length === 0 && !this.isRunning;
+  }
+
   drawBar() {
     const { values } = this;
     const all = this.processes.map(process => [processKey(process),
@@ -161,8 +167,8 @@ class HistoryView {
           `${this.name}, ${dateTime(this.snapshots[0].time_ms)} to ${dateTime(this.snapshots.at(-1).time_ms)}`, `${this.name}.history.svg`)],
         ['Figures (JSON)', options => download(this.path('timeline', { ...this.range, ...this.process }), `${this.name}.history.json`, options)]])));
     if (this.snapshots.length === 0)
-      this.bar.append(el('div.empty', el('h2', this.processes.length === 0 ? 'Nothing was kept yet' : 'Nothing was kept in this time'),
-        el('p.quiet', this.processes.length === 0 ? 'The first snapshot follows soon.' : `The last snapshot is of ${dateTime(Math.max(...this.processes.map(process => process.last_ms)))}.`),
+      this.bar.append(el('div.empty', el('h2', this.isUnknown ? `There is no target \u2018${this.name}\u2019, and nothing was kept of that name` : this.processes.length === 0 ? 'Nothing was kept yet' : 'Nothing was kept in this time'),
+        el('p.quiet', this.isUnknown ? ['Names that are running or have a history: ', el('a', { href: '#/' }, 'all targets')] : this.processes.length === 0 ? 'The first snapshot follows soon.' : `The last snapshot is of ${dateTime(Math.max(...this.processes.map(process => process.last_ms)))}.`),
         this.processes.length > 0 ? el('p.row', button('Show all', () => this.look({ last: '0', from: '', to: '', pid: '', started: '' }))) : null));
   }
 
@@ -255,10 +261,10 @@ const noHistory = () => el('div.empty', el('h2', 'This gateway has no history'),
   el('pre', 'heapctl serve --history /var/lib/heapctl/history'),
   el('p.quiet', 'Then any two snapshots can be compared, and growth over any range measured.'));
 
-export async function showHistory(page, name, values, hasHistory) {
+export async function showHistory(page, name, values, hasHistory, isRunning) {
   if (!hasHistory) {
     page.append(noHistory());
     return () => {};
   }
-  return startView(page, new HistoryView(page, name, values));
+  return startView(page, new HistoryView(page, name, values, isRunning));
 }

@@ -69,7 +69,11 @@ export class PictureView {
   }
 
   get shape() {
-    return SHAPES.some(([key]) => key === this.source.values.shape) ? this.source.values.shape : 'flame';
+    return this.source.values.shape || 'flame';
+  }
+
+  get shapes() {
+    return SHAPES;
   }
 
   get hasSource() {
@@ -136,6 +140,10 @@ export class PictureView {
 
   async draw() {
     this.clear();
+    if (!this.shapes.some(([key]) => key === this.shape)) {
+      this.place.append(problemBox({ message: `There is no view \u2018${this.shape}\u2019 of a profile`, hint: 'Choose one above.' }));
+      return;
+    }
     const request = new AbortController();
     this.request = request;
     const drawings = [];

@@ -75,7 +75,7 @@ async function showHistoryOf(page, name, values) {
     : ['running now: ', live.slice(0, 8).map(({ pid }, i) => [i > 0 ? ', ' : '', el('a', { href: `#/${pid ?? name}` }, pid ? `pid ${pid}` : name)])])),
   links === null ? el('h2.alone', 'History') : tabs(view => view === 'history' ? new Target(name).link('history', { live: String(current.pid ?? '') })
     : links.link(view), 'history'), place);
-  return showHistory(place, name, values, hasHistory);
+  return showHistory(place, name, values, hasHistory, live.length > 0);
 }
 
 /* For a target that has ended or does not answer: its captures are still shown. */
@@ -99,12 +99,16 @@ export async function showTarget(page, { target: name, view, values }) {
   }
   const place = el('section');
   setName(status.name);
-  const chosen = VIEWS.find(([key]) => key === view) ?? VIEWS[0];
+  const chosen = VIEWS.find(([key]) => key === view);
   page.append(
     el('div.heading', el('h1', status.name), el('p.quiet', `pid ${status.pid}, ${status.exe}, `,
       `${status.allocator.name} ${status.allocator.version.split('-')[0]}`)),
-    tabs(each => target.link(each), chosen[0]),
+    tabs(each => target.link(each), view),
     place);
+  if (!chosen) {
+    place.append(problemBox({ message: `There is no view \u2018${view}\u2019 of a target`, hint: 'Choose one above.' }));
+    return () => {};
+  }
   try {
     return await chosen[2](place, target, status, values);
   } catch (problem) {
