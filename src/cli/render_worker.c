@@ -36,6 +36,8 @@ static void limit(int resource, rlim_t value)
 
 static void restrain(void)
 {
+	/* The gateway ends a worker with what it has started. */
+	setpgid(0, 0);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	/* Sanitizers reserve terabytes of address space. */

@@ -47,6 +47,10 @@ static const struct verb_option options[] = {
 		.help = "show source beside the figures, read below this folder alone; without it "
 			"none is read",
 		.complete = "@folder", OPTION_TEXT(struct serve_options, source_root) },
+	{ 0, "disasm", 0, NULL,
+		.help = "show assembly beside the figures, of the programs that targets have "
+			"mapped, by objdump; without it none",
+		OPTION_SWITCH(struct serve_options, shows_disasm) },
 	{ 0, "symbols", 0, "DIR",
 		.help = "serve debug files and indexes of symbols (heapctl symbols index --folder) "
 			"below this folder, as debuginfod does; without it none",

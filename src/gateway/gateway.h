@@ -85,6 +85,7 @@ struct gateway {
 	struct worker_pool workers;
 	struct store *store;		     /* NULL: no history is kept */
 	const char *source_root;	     /* NULL: no source is shown */
+	bool shows_disasm;		     /* of programs that profiles of targets name */
 	const char *symbols_folder;	     /* NULL: no symbols are served */
 	struct watch_manager *watch_manager; /* NULL: nothing is watched */
 	struct send_supervisor *sender;	     /* NULL: nothing is sent */

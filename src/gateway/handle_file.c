@@ -26,10 +26,10 @@ static bool draw(struct gateway *gateway, const struct request *request, struct 
 	};
 
 	waiting_clients_add(&clients, request->client_fd);
-	if (!profile_render_read(&render, gateway, request, err))
-		return false;
 	if (render.file == NULL)
 		render.file = "a profile";
+	if (!profile_render_read(&render, gateway, request, err))
+		return false;
 	if (render.base_file == NULL)
 		render.base_file = "another profile";
 	if (render.format->option == NULL) {

@@ -161,6 +161,7 @@ static const char standalone_page[] =
 	ROW("collapsed", "--collapsed", "text/plain; charset=utf-8", "collapsed.txt", NULL), \
 	ROW("pprof", "--pprof", "application/vnd.google.protobuf+gzip", "pb.gz", NULL), \
 	ROW("source", "--list", "text/plain; charset=utf-8", "source.txt", NULL), \
+	ROW("disasm", "--disasm", "text/plain; charset=utf-8", "disasm.txt", NULL), \
 	ROW("rows", "--rows", "application/json", "rows.json", NULL), \
 	ROW("json", "--json", "application/json", "json", NULL)
 /* clang-format on */
@@ -187,10 +188,35 @@ const char *profile_format_media_type(const char *format)
 	return profile_format_find(format)->media_type;
 }
 
-/* Only a format of source reads files that a profile names. */
 static bool is_source(const struct profile_format *format)
 {
 	return strcmp(format->name, "source") == 0;
+}
+
+static bool is_disasm(const struct profile_format *format)
+{
+	return strcmp(format->name, "disasm") == 0;
+}
+
+/* Only these show what is in the files that a profile names. */
+static bool check_code(
+	const struct profile_render *render, const struct gateway *gateway, struct error *err)
+{
+	if (is_source(render->format) && gateway->source_root == NULL) {
+		error_set(err, ERROR_DENIED, "this gateway shows no source");
+		return error_hint(err, "start heapctl serve with --source-root DIR");
+	}
+	if (is_disasm(render->format) && !gateway->shows_disasm) {
+		error_set(err, ERROR_DENIED, "this gateway shows no assembly");
+		return error_hint(err, "start heapctl serve with --disasm");
+	}
+	/* It may name any program of this machine. */
+	if (is_disasm(render->format) && render->file != NULL) {
+		error_set(err, ERROR_DENIED, "no assembly is shown of a file that was sent");
+		return error_hint(err, "use heapctl report --disasm where its program is");
+	}
+	return render->function != NULL ||
+	       error_set(err, ERROR_USAGE, "the parameter function is missing");
 }
 
 bool profile_render_read(struct profile_render *render, const struct gateway *gateway,
@@ -217,14 +243,8 @@ bool profile_render_read(struct profile_render *render, const struct gateway *ga
 	render->is_churn = request_number(request, "churn", 0) != 0;
 	render->function = request_text(request, "function");
 	render->source_root = gateway->source_root;
-	if (!is_source(render->format))
-		return true;
-	if (render->source_root == NULL) {
-		error_set(err, ERROR_DENIED, "this gateway shows no source");
-		return error_hint(err, "start heapctl serve with --source-root DIR");
-	}
-	return render->function != NULL ||
-	       error_set(err, ERROR_USAGE, "the parameter function is missing");
+	return (!is_source(render->format) && !is_disasm(render->format)) ||
+	       check_code(render, gateway, err);
 }
 
 static void add_number(struct command_line *line, const char *option, int64_t number)
@@ -239,10 +259,10 @@ static void add_number(struct command_line *line, const char *option, int64_t nu
 void profile_render_add_options(const struct profile_render *render, struct command_line *line)
 {
 	command_line_add(line, "report", NULL);
-	if (is_source(render->format)) {
+	if (is_source(render->format) || is_disasm(render->format)) {
 		/* Nothing matches, and nothing is read, where a route did not ask for these. */
-		command_line_add(
-			line, "--list", render->function == NULL ? "^$" : render->function);
+		command_line_add(line, render->format->option,
+			render->function == NULL ? "^$" : render->function);
 		command_line_add(line, "--source-root",
 			render->source_root == NULL ? "/dev/null" : render->source_root);
 	} else {

@@ -75,7 +75,7 @@ struct profile_render {
 
 /*
  * What a request says of drawing, which any profile takes; json where it names no format.
- * ERROR_DENIED for source where the gateway has no folder of it.
+ * ERROR_DENIED for source or assembly that the gateway does not show.
  */
 MUST_CHECK bool profile_render_read(struct profile_render *render, const struct gateway *gateway,
 	const struct request *request, struct error *err);

@@ -158,7 +158,7 @@ static const struct parameter metrics_parameters[] = {
 		{ "show_from", PARAMETER_TEXT,                                                     \
 			.help = "only stacks with a match, without its callers" },                 \
 		{ "function", PARAMETER_TEXT,                                                      \
-			.help = "source: of the functions that match, with figures of lines" },    \
+			.help = "source and disasm: of the functions that match" },                \
 		{ "thread", PARAMETER_TEXT,                                                        \
 			.help = "only what this thread allocated, by number or name, where the "   \
 				"profile has threads" },                                           \

@@ -53,6 +53,13 @@ static bool fail_cancelled(struct error *err)
 	return error_set(err, ERROR_TIMEOUT, "the work was cancelled");
 }
 
+/* With what it has started: a worker leads a group of processes, as soon as it runs. */
+static void kill_worker(pid_t pid)
+{
+	kill(-pid, SIGKILL);
+	kill(pid, SIGKILL);
+}
+
 /* Waits for the end; kills a worker that takes too long or cannot be watched. */
 static bool await(
 	const struct worker_job *job, pid_t pid, int cancel_fd, int *status, struct error *err)
@@ -62,7 +69,7 @@ static bool await(
 	const bool is_watched = own_process_open("the worker", pid, &fd, err);
 	const enum job_end end = is_watched ? await_end(job, fd, cancel_fd) : JOB_LATE;
 	if (end != JOB_DONE)
-		kill(pid, SIGKILL);
+		kill_worker(pid);
 	while (waitpid(pid, status, 0) < 0 && errno == EINTR)
 		;
 	if (end == JOB_DONE)

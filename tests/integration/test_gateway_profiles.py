@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles in the gateway's page: two beside each other, of runs, snapshots and files; and the source of a function."""
+"""Profiles in the gateway's page: two beside each other, of runs, snapshots and files; and the source and assembly of a function."""
 import os
 import pathlib
+import subprocess
 import unittest
 
 import browser
 from page_case import NAME, PageCase, ViewCase
+from processes import BUILD, HEAPCTL, need
 from sampled_profiles import pprof_with_file
 
 BOTH = "(all => all.length === 2 && all.every(canvas => Number(canvas.dataset.boxes)))([...document.querySelectorAll('.fg-chart canvas')])"
@@ -115,6 +117,40 @@ class Source(ViewCase):
         page.back()
         page.wait_for("document.querySelector('.fg-chart canvas')")
         self.assertEqual(page.serious_complaints(), [])
+
+
+class Assembly(ViewCase):
+    PROGRAM = BUILD / "tests/integration/seeded_leaks"
+
+    def start_leaking(self):
+        process = self.start(HEAPCTL, "run", "--activate", "--sample", "4KiB", "--", self.PROGRAM, 1000, 4096, 1500, 1 << 20, "stepped", stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE)
+        process.stdin.write(b"r?")
+        process.stdin.flush()
+        self.assertEqual(process.stdout.readline(), b"done\n")
+        return process
+
+    def test_a_function_leads_to_its_assembly(self):
+        need("objdump")
+        process = self.start_leaking()
+        self.start_gateway("--disasm", "--source-root", pathlib.Path(__file__).parent, process.pid)
+        page = self.open_page(f"/{process.pid}/profile?id=now&shape=source&function=%5Eserve_request%24")
+        page.wait_for_text("lost = malloc(OBJECT_BYTES);", ".source")
+        page.choose("main select:has(option[value=disasm])", "assembly")
+        page.wait_for_text("ROUTINE ====================== serve_request", ".source")
+        self.assertRegex(page.text(".source"), r"\n +\d\S* +\d\S* +[0-9a-f]+: call")
+        # The line of source that the instructions are of.
+        self.assertIn("lost = malloc(OBJECT_BYTES);", page.text(".source"))
+        self.assertEqual(page.accessibility_faults(), [])
+        page.back()
+        page.wait_for_text("seeded_leaks.c", ".source")
+        self.assertEqual(page.serious_complaints(), [])
+        # Another profile may name any program.
+        refused = self.expect(self.post("/api/v1/file?format=disasm&function=work", body=pprof_with_file("/src/work.c")), 403)
+        self.assertIn("heapctl report --disasm", refused.json["error"]["hint"])
+        self.start_gateway(process.pid)
+        refused = self.expect(self.get("/api/v1/profile?format=disasm&function=serve_request"), 403)
+        self.assertIn("--disasm", refused.json["error"]["hint"])
 
 
 class Runs(PageCase):

@@ -207,8 +207,8 @@ class Served(GatewayCase):
                 for choice in choices:
                     query = f"?{parameter['name']}={choice}" if parameter else ""
                     with self.subTest(f"{name}{query}"):
-                        # jemalloc, which took these samples, does not count temporary allocations; the gateway has no --source-root.
-                        expected = {"?churn=1": 400, "?format=source": 403}.get(query, 200)
+                        # jemalloc, which took these samples, does not count temporary allocations; the gateway has no --source-root and no --disasm.
+                        expected = {"?churn=1": 400, "?format=source": 403, "?format=disasm": 403}.get(query, 200)
                         answer = self.expect(self.get(f"/api/v1/{name}{query}"), expected)
                         self.assertEqual(b"temporary allocations" in answer.body, query == "?churn=1")
                         asked += 1

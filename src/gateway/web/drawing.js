@@ -96,14 +96,14 @@ export class Drawing {
     graph.open();
   }
 
-  /* Lines with what they allocate themselves and with all that they call. */
+  /* Lines, or instructions, with what they allocate themselves and with all that they call. */
   async draw_source(signal) {
     const { values } = this.picture.source;
     if (!values.function) {
-      this.show(el('p.empty', 'Enter a name: the source of all functions that match is shown with the figures of each line.'));
+      this.show(el('p.empty', 'Enter a name: the source, or the assembly, of all functions that match is shown with the figures of each line.'));
       return;
     }
-    const text = await getText(this.path('source', { function: values.function, granularity: '' }), this.fetchOptions(signal));
+    const text = await getText(this.path(values.code === 'disasm' ? 'disasm' : 'source', { function: values.function, granularity: '' }), this.fetchOptions(signal));
     this.show(el('pre.source', { tabIndex: 0 }, text));
   }
 

@@ -29,13 +29,13 @@ const SAVED = [['flame', 'Flame graph (HTML)', 'html'], ['graph', 'Call graph (S
 const SHOWN = [['png', 'What is shown (PNG)'], ['svg', 'What is shown (SVG)'], ['speedscope', 'What is shown (speedscope)']];
 
 const COMPARISONS = [['', 'Difference'], ['beside', 'Side by side']];
-const FUNCTION = ['function', 'of functions', 'a pattern of names'];
+const FUNCTION = ['function', 'of functions', 'a pattern of names'], CODES = [['', 'source'], ['disasm', 'assembly']];
 const FILTERS = [['focus', 'only', 'only stacks with a function or file that matches'], ['ignore', 'without', 'no stacks with a function or file that matches'],
   ['hide', 'hide', 'no frames that match'], ['show', 'show', 'only frames that match'], ['show_from', 'show from', 'only stacks with a match, without its callers'],
   ['thread', 'thread', 'only what this thread allocated, by number or name, where the profile has threads'],
   ['bytes', 'object size', 'only objects of this size: 64kb:1mb, 4096: or :4096']];
 
-export const PICTURE_KEYS = ['shape', 'compare', 'counter', 'granularity', ...FILTERS.map(([key]) => key), 'sort', 'rows', 'function', 'view'];
+export const PICTURE_KEYS = ['shape', 'compare', 'counter', 'granularity', ...FILTERS.map(([key]) => key), 'sort', 'rows', 'function', 'code', 'view'];
 
 export class PictureView {
   constructor(source) {
@@ -122,7 +122,7 @@ export class PictureView {
           : SHOWN.map(([format, text]) => [text, () => this.saveShown(format)])))),
       this.shape === 'flame' ? null : el('div.row',
         select('of', COUNTERS, values.counter || 'inuse_space', counter => this.set({ counter })),
-        this.shape === 'source' ? pattern(...FUNCTION) : select('by', GRANULARITIES, values.granularity || 'functions', granularity => this.set({ granularity })),
+        this.shape === 'source' ? [pattern(...FUNCTION), select('as', CODES, values.code, code => this.set({ code }))] : select('by', GRANULARITIES, values.granularity || 'functions', granularity => this.set({ granularity })),
         filters(FILTERS.some(([key]) => values[key]), FILTERS.map(([key, label, title]) => pattern(key, label, title)))));
     this.controls.querySelectorAll('select, button, input').forEach((element, i) => { element.dataset.place = i; });
   }
