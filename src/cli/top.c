@@ -147,6 +147,10 @@ static bool print_tables(struct top *top, struct error *err)
 			return terminal_was_interrupted();
 		if (top->has_left_out)
 			verb_warn("left out: %s", top->now.left_out);
+		if (top->taken == 1 && top->list == TOP_THREADS &&
+			top->now.lists[TOP_THREADS].count == 0 &&
+			top->now.lists[TOP_SITES].count > 0)
+			verb_warn("no threads: only jemalloc's profiles have them (--show sites)");
 		buffer_append_string(&out, top->taken > 1 ? "\n" : "");
 		top_table_write(&table, &top->now, &out);
 		if (!file_write_fd(STDOUT_FILENO, "standard output", out.data, out.size, err))

@@ -11,6 +11,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import sys
 import termios
 import time
 import unittest
@@ -190,6 +191,13 @@ class Piped(TopCase):
         self.assertRegex(threads[0][2], r"^(\S+ \(thread \d+\)|thread \d+)$")
         factors = {"B": 1 / 2**20, "KiB": 1 / 1024, "MiB": 1}
         self.assertAlmostEqual(sum(float(value) * factors[unit] for value, unit, _ in threads), whole, delta=whole / 10)
+
+    def test_a_process_whose_samples_have_no_threads_is_explained(self):
+        process = self.start(HEAPCTL, "run", "--activate", "--sample", "4KiB", "--", sys.executable, "-c", "import time; kept = bytearray(10**7); time.sleep(600)")
+        self.wait_for_agent(process.pid)
+        out, said = self.heapctl("top", process.pid, "--count", "1", "--show", "threads")
+        self.assertRegex(out, r"THREAD\n$")
+        self.assertEqual(said, "heapctl: no threads: only jemalloc's profiles have them (--show sites)\n")
 
     def test_words_that_are_not_known_are_refused(self):
         _, said = self.heapctl("top", self.server.pid, "--show", "modules", code=2)
