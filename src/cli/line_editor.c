@@ -8,6 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
+#include "base/xalloc.h"
+
+enum { LINES_KEPT_MAX = 1000 };
+
 /* libedit passes no context to its callbacks. */
 static struct {
 	struct word_list first, others;
@@ -67,10 +72,40 @@ void line_editor_init(struct line_editor *editor)
 		editor->library = library;
 }
 
+static char *state_folder(void)
+{
+	const char *const states = getenv("XDG_STATE_HOME");
+	const char *const home = getenv("HOME");
+
+	if (states != NULL && states[0] == '/')
+		return xasprintf("%s/heapctl", states);
+	return home != NULL && home[0] == '/' ? xasprintf("%s/.local/state/heapctl", home) : NULL;
+}
+
+void line_editor_keep(struct line_editor *editor, const char *name)
+{
+	CLEANUP(free_cleanup) char *folder = editor->read == NULL ? NULL : state_folder();
+	int (*load)(const char *path) = NULL;
+	void (*limit)(int count) = NULL;
+	struct error ignored;
+
+	if (folder == NULL || !file_make_folder(folder, 0700, &ignored))
+		return;
+	*(void **)&load = dlsym(editor->library, "read_history");
+	*(void **)&limit = dlsym(editor->library, "stifle_history");
+	*(void **)&editor->save = dlsym(editor->library, "write_history");
+	if (load == NULL || limit == NULL || editor->save == NULL)
+		return;
+	editor->history_path = xasprintf("%s/%s", folder, name);
+	limit(LINES_KEPT_MAX);
+	load(editor->history_path);
+}
+
 void line_editor_deinit(struct line_editor *editor)
 {
 	/* The library stays: it has no way to give back what it keeps for itself. */
 	free(editor->line);
+	free(editor->history_path);
 	*editor = (struct line_editor){ 0 };
 }
 
@@ -87,6 +122,14 @@ static void read_plainly(struct line_editor *editor, const char *prompt)
 	}
 }
 
+/* At once, so that a session that is interrupted keeps its lines too. */
+static void remember(const struct line_editor *editor)
+{
+	editor->remember(editor->line);
+	if (editor->history_path != NULL)
+		editor->save(editor->history_path);
+}
+
 const char *line_editor_next(struct line_editor *editor, const char *prompt)
 {
 	free(editor->line);
@@ -98,6 +141,6 @@ const char *line_editor_next(struct line_editor *editor, const char *prompt)
 		return NULL;
 	editor->line[strcspn(editor->line, "\r\n")] = '\0';
 	if (editor->read != NULL && editor->line[strspn(editor->line, " \t")] != '\0')
-		editor->remember(editor->line);
+		remember(editor);
 	return editor->line;
 }

@@ -19,7 +19,9 @@ struct line_editor {
 	void *library;			   /* NULL: read plainly */
 	char *(*read)(const char *prompt); /* NULL: the same */
 	int (*remember)(const char *line);
-	char *line; /* the last one; owned */
+	int (*save)(const char *path);
+	char *history_path; /* owned; NULL: the lines of this session are forgotten */
+	char *line;	    /* the last one; owned */
 };
 
 /* Where the input and the output are a terminal, a person is reading. Release with deinit. */
@@ -31,6 +33,13 @@ void line_editor_deinit(struct line_editor *editor);
  * them fits, names of files. The words are borrowed. One editor at a time can have them.
  */
 void line_editor_offer(struct line_editor *editor, struct word_list first, struct word_list others);
+
+/*
+ * Takes up the lines of earlier sessions, and keeps those of this one: in the file `name` of
+ * heapctl's folder below $XDG_STATE_HOME, or $HOME/.local/state. Without such a folder, and where
+ * no person is reading, nothing is kept.
+ */
+void line_editor_keep(struct line_editor *editor, const char *name);
 
 /* The next line without its end, valid until the next call; NULL at the end of the input. */
 const char *line_editor_next(struct line_editor *editor, const char *prompt);

@@ -541,6 +541,7 @@ void report_shell_run(const struct report_session *session)
 	fprintf(stderr, "Welcome to %s!  For help, type 'help'.\n",
 		session->options->is_jeprof ? "jeprof" : "heapctl");
 	line_editor_init(&editor);
+	line_editor_keep(&editor, "report_history");
 	line_editor_offer(&editor, (struct word_list){ names, count },
 		(struct word_list){ functions.words, functions.count });
 	for (const char *line; (line = line_editor_next(&editor, shell.prompt)) != NULL;) {

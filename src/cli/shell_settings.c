@@ -4,10 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/filter.h"
 #include "base/xalloc.h"
 #include "profile/profile.h"
 
-enum setting_kind { SETTING_WORD, SETTING_PATTERN, SETTING_COUNT, SETTING_SHARE, SETTING_SWITCH };
+enum setting_kind {
+	SETTING_WORD,
+	SETTING_PATTERN,
+	SETTING_COUNT,
+	SETTING_SHARE,
+	SETTING_SWITCH,
+	SETTING_TAG,
+};
 
 struct setting {
 	const char *name; /* with the '=', as completion types it */
@@ -29,6 +37,8 @@ static const struct setting settings_table[] = {
 	{ "hide=", "no matching frames", SETTING_PATTERN, AT(filter.hide), NULL },
 	{ "show_from=", "only stacks with a match, without its callers", SETTING_PATTERN,
 		AT(filter.show_from), NULL },
+	{ "tagfocus=", "only samples with thread=REGEX or bytes=LOW:HIGH", SETTING_TAG,
+		AT(filter.tags), NULL },
 	{ "nodecount=", "maximum of rows and boxes", SETTING_COUNT, AT(render.graph.node_count),
 		NULL },
 	{ "nodefraction=", "no boxes below this share", SETTING_SHARE,
@@ -94,7 +104,8 @@ static size_t member_size(const struct setting *setting)
 		[SETTING_PATTERN] = sizeof(const char *),
 		[SETTING_COUNT] = sizeof(size_t),
 		[SETTING_SHARE] = sizeof(double),
-		[SETTING_SWITCH] = sizeof(bool) };
+		[SETTING_SWITCH] = sizeof(bool),
+		[SETTING_TAG] = sizeof(const char *const *) };
 
 	return sizes[setting->kind];
 }
@@ -156,6 +167,19 @@ static bool read_pattern(
 	return true;
 }
 
+/* One in place of those that the command line has. */
+static bool read_tag(struct shell_settings *settings, const char *value, struct error *err)
+{
+	CLEANUP(filter_cleanup) struct filter *filter = NULL;
+
+	if (!filter_new(&(struct filter_text){ .tags = &value, .tag_count = 1 }, &filter, err))
+		return false;
+	settings->tag = string_pool_add(&settings->strings, value);
+	settings->options.filter.tags = &settings->tag;
+	settings->options.filter.tag_count = 1;
+	return true;
+}
+
 static bool refuse_value(const struct setting *setting, const char *value, struct error *err)
 {
 	static const char *const ranges[] = { [SETTING_COUNT] = "a number",
@@ -179,6 +203,8 @@ static void follow(struct shell_settings *settings, const struct setting *settin
 
 	if (setting->offset == AT(counter))
 		options->has_counter = is_given || initial->has_counter;
+	if (setting->kind == SETTING_TAG)
+		options->filter.tag_count = initial->filter.tag_count;
 	if (setting->offset == AT(render.graph.node_count))
 		options->render.line_limit =
 			is_given ? options->render.graph.node_count : initial->render.line_limit;
@@ -209,6 +235,8 @@ bool shell_settings_set(struct shell_settings *settings, const char *line, struc
 			member_size(setting));
 	else if (setting->kind == SETTING_PATTERN)
 		return read_pattern(settings, value, member, err);
+	else if (setting->kind == SETTING_TAG)
+		return read_tag(settings, value, err);
 	else if (setting->kind == SETTING_WORD)
 		done = read_word(setting, value, member);
 	else if (setting->kind == SETTING_SWITCH)
@@ -267,6 +295,11 @@ static void append_value(
 	case SETTING_PATTERN:
 		pattern = *(const char *const *)member;
 		buffer_append_string(out, pattern == NULL ? "" : pattern);
+		return;
+	case SETTING_TAG:
+		for (size_t i = 0; i < settings->options.filter.tag_count; i++)
+			buffer_printf(
+				out, "%s%s", i == 0 ? "" : ", ", settings->options.filter.tags[i]);
 		return;
 	case SETTING_COUNT:
 		buffer_printf(out, "%zu", *(const size_t *)member);

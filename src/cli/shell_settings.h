@@ -10,12 +10,13 @@
 #include "base/string_pool.h"
 #include "cli/report_options.h"
 
-enum { SHELL_SETTINGS_MAX = 16 };
+enum { SHELL_SETTINGS_MAX = 17 };
 
 struct shell_settings {
 	struct report_options options; /* in effect; texts are in `strings` or of `initial` */
 	const struct report_options *initial;
 	struct string_pool strings;
+	const char *tag; /* what tagfocus= says; options may point to it */
 };
 
 /* The options are those of the command line; borrowed. */

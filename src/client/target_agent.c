@@ -184,8 +184,8 @@ static bool explain_cannot_wake(
 		return explain_bare_root(process, ERROR_TIMEOUT, err);
 	error_set(err, ERROR_TIMEOUT, "%s[%d] does not wake its agent", process->name,
 		(int)process->pid);
-	if (wake->sent >= SENT_IN_VAIN &&
-		process_read_modules(process->pid, &modules, &ignored) && modules.is_go)
+	if (wake->sent >= SENT_IN_VAIN && process_read_modules(process->pid, &modules, &ignored) &&
+		modules.is_go)
 		return error_hint(err,
 			"Go's runtime takes all signals itself, also signal %d (SIGRTMAX-3), which "
 			"wakes the agent: start it without HEAPCTL_THREAD=on-demand",

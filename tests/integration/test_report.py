@@ -744,7 +744,7 @@ class Report(unittest.TestCase):
     def test_settings_of_the_shell_are_what_the_options_are(self):
         for settings, options in ((["sample_index=inuse_objects"], ["--inuse_objects"]), (["granularity = files", "sort=cum"], ["--files", "--cum"]),
                                   (["focus=load", "ignore=make"], ["--focus=load", "--ignore=make"]), (["hide=^main$", "show_bytes=true"], ["--hide=^main$", "--show_bytes"]),
-                                  (["nodecount=2", "confidence=true"], ["--top=2", "--confidence"])):
+                                  (["nodecount=2", "confidence=true"], ["--top=2", "--confidence"]), (["tagfocus=bytes=8kb:"], ["--tag=bytes=8kb:"])):
             with self.subTest(settings=settings):
                 expected = text("report", "--top=10", *options, self.first).split("\n", 1)[1]
                 self.assertIn(expected, self.shell(*settings, "top")[0])
@@ -756,7 +756,7 @@ class Report(unittest.TestCase):
         for line, message in (("granularity=rows", "granularity='rows': use functions, filefunctions, lines, files, addresses"),
                               ("sort=up", "sort='up': use flat, cum, change, name"), ("nodecount=-1", "nodecount='-1': use a number"),
                               ("nodefraction=2", "nodefraction='2': use a share from 0 to 1"), ("show_bytes=1", "show_bytes='1': use true or false"),
-                              ("focus=(", "invalid pattern '('"), ("colour=red", "there is no setting 'colour' (options lists them)")):
+                              ("focus=(", "invalid pattern '('"), ("tagfocus=bytes=x", "'x' is not a range of sizes"), ("tagfocus=size", "size"), ("colour=red", "there is no setting 'colour' (options lists them)")):
             with self.subTest(line=line):
                 out, err = self.shell(line, "top")
                 self.assertIn(message, err)
@@ -873,6 +873,27 @@ class Report(unittest.TestCase):
             shell.kill()
             shell.wait()
             os.close(main)
+
+    def test_the_shell_keeps_its_lines_for_the_next_session(self):
+        for typed, seen in ((b"top3\nquit\n", b"load_table"), (b"\x10\x10\n", b"Total:"), (b"quit\n", b"quit")):
+            main, terminal = pty.openpty()
+            shell = subprocess.Popen([HEAPCTL, "report", "--interactive", self.first], stdin=terminal, stdout=terminal, stderr=terminal,
+                                     close_fds=True, env=dict(os.environ, TERM="dumb", XDG_STATE_HOME=self.path("state")))
+            os.close(terminal)
+            try:
+                self.read_until(main, b"(heapctl) ")
+                os.write(main, typed)
+                self.read_until(main, seen)
+                if b"quit" not in typed:
+                    os.write(main, b"quit\n")
+                self.assertEqual(shell.wait(60), 0)
+            finally:
+                shell.kill()
+                shell.wait()
+                os.close(main)
+        kept = pathlib.Path(self.path("state/heapctl/report_history"))
+        self.assertEqual([line for line in kept.read_text().splitlines() if line == "top3"], ["top3"] * 2)
+        self.assertEqual(kept.stat().st_mode & 0o777, 0o600)
 
     def read_until(self, fd, wanted):
         seen = b""
