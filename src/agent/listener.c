@@ -187,6 +187,49 @@ static bool is_unfinished(const struct sweep *sweep, const char *name, bool is_p
 	       (is_pid_gone || clock_realtime_ms() / 1000 - status.st_ctim.tv_sec > UNFINISHED_S);
 }
 
+struct thread_search {
+	int tasks;
+	unsigned left; /* to be read */
+	bool found;
+};
+
+static bool is_agent_thread(void *context, const char *thread)
+{
+	static const char wanted[] = "heapctl\n";
+	struct thread_search *const search = context;
+	char path[FOLDER_NAME_MAX], name[sizeof wanted] = "";
+
+	snprintf(path, sizeof path, "%s/comm", thread);
+	CLEANUP(fd_cleanup) const int fd = openat(search->tasks, path, O_RDONLY | O_CLOEXEC);
+	search->found = fd >= 0 && read(fd, name, sizeof name) == sizeof wanted - 1 &&
+			memcmp(name, wanted, sizeof wanted - 1) == 0;
+	return !search->found && --search->left > 0;
+}
+
+/* Of its first threads, where one that was started with the process is; also when it is unknown. */
+static bool has_agent_thread(pid_t pid)
+{
+	struct thread_search search = { .left = 8 };
+	struct error ignored;
+	char path[32];
+
+	snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+	CLEANUP(fd_cleanup) const int tasks = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	search.tasks = tasks;
+	return tasks < 0 || !folder_list(tasks, is_agent_thread, &search, &ignored) || search.found;
+}
+
+/*
+ * The kernel gives the first numbers once: outside of a container they are those of init and of the
+ * kernel's threads, which never end.
+ */
+static bool is_another_process(pid_t pid)
+{
+	enum { RESERVED_PIDS = 300 };
+
+	return pid < RESERVED_PIDS && pid != getpid() && !has_agent_thread(pid);
+}
+
 /*
  * The process may be of another pid namespace that shares the folder: so the socket is tried, too.
  * Those of living processes are not, as that would wake them up.
@@ -200,7 +243,7 @@ static bool remove_if_dead(void *context, const char *name)
 
 	if (pid <= 0)
 		return true;
-	const bool is_pid_gone = kill(pid, 0) != 0 && errno == ESRCH;
+	const bool is_pid_gone = (kill(pid, 0) != 0 && errno == ESRCH) || is_another_process(pid);
 	if ((writer > 0 ? is_unfinished(sweep, name, is_pid_gone) : is_pid_gone) &&
 		probe(sweep->folder, sweep->folder_fd, name, &peer) == ECONNREFUSED)
 		unlinkat(sweep->folder_fd, name, 0);

@@ -97,6 +97,16 @@ class SharedFolder(HostCase):
         path = self.wait_for_name(self.second_name(third))
         self.assertEqual(ask(path, "/v1/runs")[1]["runs"], [])
 
+    def test_an_agent_outside_leaves_the_socket_of_a_container(self):
+        first = self.container()
+        self.wait_for_name("1.sock")
+        inode = os.stat(os.path.join(self.agents, "1.sock")).st_ino
+        self.wait_for_agent(self.host(self.kind).pid)
+        # Under the lock of the next agent the first has finished.
+        self.wait_for_agent(self.host(self.kind).pid)
+        self.assertEqual(os.stat(self.wait_for_name("1.sock")).st_ino, inode)
+        self.assertTrue(is_alive(first.pid))
+
     def test_a_lock_outlives_closed_descriptors_and_not_the_process(self):
         first, second = self.two_containers()
         run = ask(first.path, "/v1/runs?duration_ms=60000", "POST")[1]["id"]
@@ -112,10 +122,10 @@ class SharedFolder(HostCase):
 
 
 class LeftBehind(HostCase):
-    def bind(self, pid):
+    def bind(self, pid, name=".{}.0123456789abcdef"):
         """A socket that never listened."""
         os.makedirs(self.agents, mode=0o700, exist_ok=True)
-        path = os.path.join(self.agents, f".{pid}.0123456789abcdef")
+        path = os.path.join(self.agents, name.format(pid))
         with socket.socket(socket.AF_UNIX) as unfinished:
             unfinished.bind(path)
         return path
@@ -133,6 +143,12 @@ class LeftBehind(HostCase):
         wait_until(lambda: not os.path.exists(dead), "the dead name to go")
         # Its process may be about to listen.
         self.assertTrue(os.path.exists(living))
+
+    def test_the_next_agent_removes_the_socket_of_an_ended_container(self):
+        """Its processes had numbers that here are those of others, which never end."""
+        dead = self.bind(1, "{}.sock")
+        self.wait_for_agent(self.host().pid)
+        wait_until(lambda: not os.path.exists(dead), "the dead name to go")
 
     @unittest.skipIf(SANITIZED, "the sanitizers need /proc at the end")
     @only_root
