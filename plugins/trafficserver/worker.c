@@ -258,12 +258,14 @@ static bool finish_run(struct worker *worker)
 
 static bool handle_reset(const char *lg_sample)
 {
+	enum { KEEP = -1, LG_SAMPLE_MIN = 12, LG_SAMPLE_MAX = 40 };
 	struct heapctl_error err;
-	int value = -1;
+	int value = KEEP;
 
-	if (!message_number(lg_sample, &value)) {
-		report_failure(
-			"reset: '%s' is not a number (lg_sample is from 12 to 40)", lg_sample);
+	if (!message_number(lg_sample, &value) ||
+		(value != KEEP && (value < LG_SAMPLE_MIN || value > LG_SAMPLE_MAX))) {
+		report_failure("reset: '%s' is not a number from %d to %d (lg_sample)", lg_sample,
+			LG_SAMPLE_MIN, LG_SAMPLE_MAX);
 		return false;
 	}
 	if (heapctl_reset(value, &err) != HEAPCTL_OK)

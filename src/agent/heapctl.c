@@ -52,15 +52,6 @@ static int fail_usage(struct heapctl_error *err, const char *problem)
 	return fail(&usage, err);
 }
 
-static int fail_size(struct heapctl_error *err, const char *name)
-{
-	struct error usage;
-
-	error_set(&usage, ERROR_USAGE, "%s.size is not set", name);
-	error_hint(&usage, "set it to the size of the structure in your heapctl.h");
-	return fail(&usage, err);
-}
-
 const char *heapctl_version(void)
 {
 	return HEAPCTL_VERSION;
@@ -71,12 +62,34 @@ int heapctl_abi(void)
 	return HEAPCTL_ABI;
 }
 
-/* What is larger was never set. */
-enum { LARGEST_STRUCTURE = 65536 };
-
-static bool is_size(size_t size)
+/*
+ * Whether the caller's structure begins with a size that it can have: at least that of its first
+ * version. Fills `err` otherwise.
+ */
+static bool check_structure(
+	const char *name, const void *structure, size_t size_min, struct heapctl_error *err)
 {
-	return size >= sizeof size && size <= LARGEST_STRUCTURE;
+	/* What is larger was never set. */
+	enum { LARGEST_STRUCTURE = 65536 };
+	struct error usage;
+	size_t size = 0;
+
+	if (structure == NULL) {
+		error_set(&usage, ERROR_USAGE, "%s is NULL", name);
+		(void)fail(&usage, err);
+		return false;
+	}
+	memcpy(&size, structure, sizeof size);
+	if (size >= size_min && size <= LARGEST_STRUCTURE)
+		return true;
+	if (size == 0)
+		error_set(&usage, ERROR_USAGE, "%s.size is not set", name);
+	else
+		error_set(&usage, ERROR_USAGE, "%s.size is %zu, which no version of it has", name,
+			size);
+	error_hint(&usage, "set it to the size of the structure in your heapctl.h");
+	(void)fail(&usage, err);
+	return false;
 }
 
 /* Copies the members that the caller's header has; the others are zero. */
@@ -199,8 +212,8 @@ int heapctl_start(const struct heapctl_options *given, struct heapctl_error *err
 	struct agent_options options = { .mode = AGENT_THREAD };
 	struct error problem;
 
-	if (given != NULL && !is_size(given->size))
-		return fail_size(err, "options");
+	if (given != NULL && !check_structure("options", given, sizeof given->size, err))
+		return HEAPCTL_USAGE;
 	if (given != NULL)
 		copy_in(&known, sizeof known, given, given->size);
 	if (!apply_options(&known, &options, &problem) ||
@@ -297,8 +310,12 @@ int heapctl_reset(int lg_sample, struct heapctl_error *err)
 	struct error problem;
 
 	if (lg_sample != ALLOCATOR_LG_SAMPLE_KEEP &&
-		(lg_sample < ALLOCATOR_LG_SAMPLE_LOW || lg_sample > ALLOCATOR_LG_SAMPLE_MAX))
-		return fail_usage(err, "lg_sample is -1 or from 12 to 40");
+		(lg_sample < ALLOCATOR_LG_SAMPLE_LOW || lg_sample > ALLOCATOR_LG_SAMPLE_MAX)) {
+		error_set(&problem, ERROR_USAGE, "lg_sample is %d, not from %d to %d", lg_sample,
+			ALLOCATOR_LG_SAMPLE_LOW, ALLOCATOR_LG_SAMPLE_MAX);
+		error_hint(&problem, "%d keeps the interval", ALLOCATOR_LG_SAMPLE_KEEP);
+		return fail(&problem, err);
+	}
 	if (!agent_lock(&use, &problem))
 		return fail(&problem, err);
 	const bool done = core_reset(use.core, lg_sample, false, &problem);
@@ -372,8 +389,8 @@ int heapctl_get_status(struct heapctl_status *status, struct heapctl_error *err)
 	struct agent_use use;
 	struct error problem;
 
-	if (status == NULL || !is_size(status->size))
-		return fail_size(err, "status");
+	if (!check_structure("status", status, sizeof status->size, err))
+		return HEAPCTL_USAGE;
 	if (!agent_lock(&use, &problem))
 		return fail(&problem, err);
 	fill_status(use.core, &filled);
@@ -457,11 +474,6 @@ _Static_assert((int)RUN_END_NONE == (int)HEAPCTL_RUN_END_NONE &&
 		       (int)RUN_END_EXIT == (int)HEAPCTL_RUN_END_EXIT,
 	"and so have ends");
 
-static bool size_is_set(const struct heapctl_run *run)
-{
-	return run == NULL || is_size(run->size);
-}
-
 int heapctl_run_start(int64_t duration_ms, struct heapctl_run *run, struct heapctl_error *err)
 {
 	struct agent_use use;
@@ -469,8 +481,8 @@ int heapctl_run_start(int64_t duration_ms, struct heapctl_run *run, struct heapc
 	struct run started;
 	bool already_running = false;
 
-	if (!size_is_set(run))
-		return fail_size(err, "run");
+	if (run != NULL && !check_structure("run", run, sizeof run->size, err))
+		return HEAPCTL_USAGE;
 	if (!agent_lock(&use, &problem))
 		return fail(&problem, err);
 	const struct core_run_request request = {
@@ -490,8 +502,8 @@ int heapctl_run_stop(struct heapctl_run *run, struct heapctl_error *err)
 	struct error problem;
 	struct run stopped;
 
-	if (!size_is_set(run))
-		return fail_size(err, "run");
+	if (run != NULL && !check_structure("run", run, sizeof run->size, err))
+		return HEAPCTL_USAGE;
 	if (!agent_lock(&use, &problem))
 		return fail(&problem, err);
 	const bool done = core_run_stop(use.core, &stopped, &problem);
@@ -516,8 +528,8 @@ int heapctl_run_get(int64_t id, struct heapctl_run *run, struct heapctl_error *e
 	struct error problem;
 	struct run found;
 
-	if (run == NULL || !size_is_set(run))
-		return fail_size(err, "run");
+	if (!check_structure("run", run, sizeof run->size, err))
+		return HEAPCTL_USAGE;
 	if (!agent_lock(&use, &problem))
 		return fail(&problem, err);
 	const bool done = find_run(use.core, id, &found, &problem);
@@ -613,11 +625,11 @@ int heapctl_handle(const struct heapctl_request *request, struct heapctl_respons
 	};
 	struct error problem;
 
-	if (request == NULL || request->size < REQUEST_BYTES_MIN || !is_size(request->size) ||
-		request->method == NULL || request->target == NULL)
-		return fail_usage(err, "the request or its size, method or target is not set");
-	if (response == NULL || response->size < RESPONSE_BYTES_MIN || !is_size(response->size))
-		return fail_usage(err, "the response or its size is not set");
+	if (!check_structure("request", request, REQUEST_BYTES_MIN, err) ||
+		!check_structure("response", response, RESPONSE_BYTES_MIN, err))
+		return HEAPCTL_USAGE;
+	if (request->method == NULL || request->target == NULL)
+		return fail_usage(err, "the request's method or target is not set");
 	struct owned_response *const owned = memory_resize(&memory_private, NULL, 0, sizeof *owned);
 	if (owned == NULL) {
 		error_set(&problem, ERROR_MEMORY, "no memory for the answer");

@@ -141,10 +141,10 @@ class Messages(TrafficServerCase):
         self.assertIn("every 8192 bytes", self.message("reset=13"))
         self.assertIn("every 4096 bytes", self.message("reset 12"))
         self.assertIn("discarded", self.message("reset"))
-        for wrong in ("reset 5", "reset 41", "reset -1", "reset x"):
-            line = self.message(wrong)
+        for wrong in ("5", "99", "-1", "x"):
+            line = self.message(f"reset={wrong}")
             self.assertIn("ERROR", line)
-            self.assertIn("12 to 40", line)
+            self.assertIn(f"'{wrong}' is not a number from 12 to 40", line)
 
     def check_socket(self):
         # Its main thread calls itself [TS_MAIN].

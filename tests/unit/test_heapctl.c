@@ -119,10 +119,14 @@ static void wrong_arguments_are_distinguished_from_wrong_moments(void **state)
 
 	(void)state;
 	assert_int_equal(heapctl_get_status(&status, &err), HEAPCTL_USAGE);
-	assert_contains(err.message, "size");
+	assert_contains(err.message, "status.size is not set");
+	status.size = 70000;
+	assert_int_equal(heapctl_get_status(&status, &err), HEAPCTL_USAGE);
+	assert_contains(err.message, "status.size is 70000, which");
 	status.size = SIZE_MAX;
 	assert_int_equal(heapctl_get_status(&status, NULL), HEAPCTL_USAGE);
-	assert_int_equal(heapctl_get_status(NULL, NULL), HEAPCTL_USAGE);
+	assert_int_equal(heapctl_get_status(NULL, &err), HEAPCTL_USAGE);
+	assert_contains(err.message, "status is NULL");
 	assert_int_equal(heapctl_run_start(0, &run, NULL), HEAPCTL_USAGE);
 	assert_int_equal(heapctl_run_get(0, NULL, NULL), HEAPCTL_USAGE);
 	assert_int_equal(heapctl_dump_path(NULL, NULL), HEAPCTL_USAGE);
@@ -130,7 +134,8 @@ static void wrong_arguments_are_distinguished_from_wrong_moments(void **state)
 	assert_int_equal(heapctl_stats(NULL, NULL, NULL, NULL), HEAPCTL_USAGE);
 	assert_int_equal(heapctl_warnings(NULL, NULL, NULL), HEAPCTL_USAGE);
 	assert_int_equal(heapctl_handle(NULL, &response, NULL), HEAPCTL_USAGE);
-	assert_int_equal(heapctl_reset(41, NULL), HEAPCTL_USAGE);
+	assert_int_equal(heapctl_reset(41, &err), HEAPCTL_USAGE);
+	assert_contains(err.message, "lg_sample is 41, not from 12 to 40");
 	assert_int_equal(heapctl_reset(11, NULL), HEAPCTL_USAGE);
 	assert_int_equal(heapctl_reset(-2, NULL), HEAPCTL_USAGE);
 	assert_int_equal(
@@ -176,7 +181,7 @@ static void a_start_with_wrong_options_says_which(void **state)
 	assert_contains(err.message, "32");
 	assert_int_equal(
 		heapctl_start(&(struct heapctl_options){ .size = 1 }, &err), HEAPCTL_USAGE);
-	assert_contains(err.message, "size");
+	assert_contains(err.message, "options.size is 1, which");
 }
 
 static void a_name_is_what_follows_its_last_slash(void **state)
@@ -213,14 +218,15 @@ static void a_missing_argument_is_an_error_of_use(void **state)
 	assert_contains(err.message, "response");
 	request.method = NULL;
 	assert_int_equal(heapctl_handle(&request, &response, &err), HEAPCTL_USAGE);
-	assert_contains(err.message, "method");
+	assert_contains(err.message, "method or target is not set");
 	request = (struct heapctl_request){ .size = sizeof request, .method = "GET" };
 	assert_int_equal(heapctl_handle(&request, &response, NULL), HEAPCTL_USAGE);
 	request = (struct heapctl_request){ .size = 8, .method = "GET", .target = "/" };
 	assert_int_equal(heapctl_handle(&request, &response, NULL), HEAPCTL_USAGE);
 	request.size = sizeof request;
 	response.size = 8;
-	assert_int_equal(heapctl_handle(&request, &response, NULL), HEAPCTL_USAGE);
+	assert_int_equal(heapctl_handle(&request, &response, &err), HEAPCTL_USAGE);
+	assert_contains(err.message, "response.size is 8, which");
 	/* It was never filled. */
 	heapctl_response_release(&response);
 	/* Both are allowed: no error structure, and no run. */
