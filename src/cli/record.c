@@ -74,10 +74,12 @@ static bool agree_to_discard(
 		       timed_recording_agree_to_discard(request, target->label, count, err));
 }
 
-static bool record(
-	const struct target *target, const struct record_request *request, struct error *err)
+/* `is_kept`: the agent has a profile that could not be saved, or its run continues. */
+static bool record(const struct target *target, const struct record_request *request, bool *is_kept,
+	struct error *err)
 {
-	CLEANUP(timed_recording_deinit) struct timed_recording recording = { 0 };
+	CLEANUP(timed_recording_deinit)
+	struct timed_recording recording = { .is_attached = request->detaches };
 	char what[160];
 
 	if (!timed_recording_open(target, request, &recording, err) ||
@@ -87,9 +89,14 @@ static bool record(
 	if (!timed_recording_begin(request, &recording, err))
 		return false;
 	snprintf(what, sizeof what, "recording %s", target->label);
-	if (!control_wait_for_run(target, recording.run.id, request->duration_ms, what, err) ||
-		!timed_recording_save(&recording, err))
+	if (!control_wait_for_run(target, recording.run.id, request->duration_ms, what, err)) {
+		*is_kept = err->kind == ERROR_TIMEOUT;
 		return false;
+	}
+	if (!timed_recording_save(&recording, err)) {
+		*is_kept = recording.is_kept;
+		return false;
+	}
 	explain(request, &recording);
 	return true;
 }
@@ -100,13 +107,20 @@ static bool record_attached(struct record_request *request, struct error *err)
 	struct process process;
 	struct target target;
 	struct error ignored;
+	bool is_kept = false;
 
 	if (!process_find(request->operand, &process, err) ||
 		!timed_recording_attach(&process, request, &target, err))
 		return false;
 	request->lg_sample = SAMPLE_LG_KEEP;
 	request->detaches = true;
-	const bool done = record(&target, request, err);
+	const bool done = record(&target, request, &is_kept, err);
+	if (is_kept) {
+		verb_warn("%s stays attached, because its agent has the profile (heapctl detach %d "
+			  "takes it out)",
+			target.label, (int)process.pid);
+		return false;
+	}
 	if (!timed_recording_detach(&target, done ? err : &ignored) && done)
 		return error_prefix(err, "the profile is saved, but detaching failed");
 	return done;
@@ -115,9 +129,10 @@ static bool record_attached(struct record_request *request, struct error *err)
 static bool record_one(struct record_request *request, struct error *err)
 {
 	struct target target;
+	bool is_kept = false;
 
 	if (target_resolve(request->operand, &target, err))
-		return record(&target, request, err);
+		return record(&target, request, &is_kept, err);
 	return request->may_attach && err->kind == ERROR_NOT_FOUND && record_attached(request, err);
 }
 

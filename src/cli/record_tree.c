@@ -145,6 +145,7 @@ static bool begin(struct tree_recording *whole, struct member *member,
 			return false;
 		}
 		own.lg_sample = SAMPLE_LG_KEEP;
+		member->recording.is_attached = true;
 	}
 	if (timed_recording_open(&target, &own, &member->recording, &err) &&
 		check_interval(whole, &target, &own, &err) &&
@@ -224,6 +225,10 @@ static void finish(struct tree_recording *whole, struct member *member)
 	} else {
 		leave_out(whole, &recording->target, &err);
 	}
+	if (recording->is_kept) {
+		verb_warn("%s: %s", recording->target.label, err.hint);
+		return;
+	}
 	detach(member);
 }
 
@@ -248,11 +253,14 @@ static void look_at(struct tree_recording *whole, struct member *member)
 			target->label, PROFILE_RUN_PATIENCE_MS / 1000);
 	member->is_over = true;
 	leave_out(whole, target, &err);
-	if (!is_lost)
-		verb_warn("the run continues in %s: `heapctl runs %d --save %" PRId64
-			  "` saves its profile",
-			target->label, (int)target->process.pid, id);
-	detach(member);
+	if (is_lost) {
+		detach(member);
+		return;
+	}
+	verb_warn("the run continues in %s: `heapctl runs %d --save %" PRId64
+		  "` saves its profile%s",
+		target->label, (int)target->process.pid, id,
+		member->is_attached ? ", and `heapctl detach` takes its agent out" : "");
 }
 
 static void look_at_all(struct tree_recording *whole)

@@ -11,16 +11,25 @@
 #include "cli/sample_interval.h"
 
 /* A profile that cannot be saved here is not lost: the agent has it. */
-static bool save(const struct target *target, int64_t id, const char *which, struct output *output,
+static bool save(struct timed_recording *recording, const char *which, struct output *output,
 	struct error *err)
 {
+	const struct target *const target = &recording->target;
+	const int64_t id = recording->run.id;
+	const int pid = (int)target->process.pid;
+
 	if (control_save_run(target, id, which, output, err))
 		return true;
-	if ((err->hint[0] == '\0' || err->errnum == ENOSPC || err->errnum == EDQUOT) &&
-		target->process.pid != 0)
-		error_hint(err, "the agent has it: heapctl runs %d --save %" PRId64 " -o FILE",
-			(int)target->process.pid, id);
-	return false;
+	if ((err->hint[0] != '\0' && err->errnum != ENOSPC && err->errnum != EDQUOT) || pid == 0)
+		return false;
+	recording->is_kept = true;
+	if (recording->is_attached)
+		return error_hint(err,
+			"the agent has it: heapctl runs %d --save %" PRId64
+			" -o FILE, then heapctl detach %d",
+			pid, id, pid);
+	return error_hint(
+		err, "the agent has it: heapctl runs %d --save %" PRId64 " -o FILE", pid, id);
 }
 
 /* The interval that the target has already needs no change, and no sample is lost. */
@@ -128,11 +137,8 @@ bool timed_recording_begin(
 
 bool timed_recording_save(struct timed_recording *recording, struct error *err)
 {
-	const struct target *const target = &recording->target;
-	const int64_t id = recording->run.id;
-
-	return (!recording->has_start || save(target, id, "start", &recording->start, err)) &&
-	       save(target, id, "profile", &recording->end, err);
+	return (!recording->has_start || save(recording, "start", &recording->start, err)) &&
+	       save(recording, "profile", &recording->end, err);
 }
 
 void timed_recording_deinit(struct timed_recording *recording)

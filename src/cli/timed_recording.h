@@ -25,7 +25,9 @@ struct timed_recording {
 	struct target target;
 	struct profile_run run;
 	struct output start, end;
-	bool has_start; /* the profile of the start is saved, too */
+	bool has_start;	  /* the profile of the start is saved, too */
+	bool is_attached; /* the agent was loaded for it; set by the caller */
+	bool is_kept;	  /* the agent has what could not be saved: it has to stay */
 };
 
 /* How many samples another interval (--sample) would discard. */

@@ -1021,6 +1021,23 @@ class Record(AttachCase):
         self.assertIn("PyByteArray", self.heapctl("report", "--text", profile)[0])
         self.assertIsNone(agent_thread(process.pid))
 
+    def test_a_profile_that_cannot_be_saved_stays_with_the_agent(self):
+        process = self.start_python()
+        profile = os.path.join(self.folder, "second.heap")
+        for target in (str(process.pid), f"{process.pid}:*"):
+            with self.subTest(target):
+                out = "/dev/full"
+                if ":" in target:
+                    out = os.path.join(self.folder, "sum.heap")
+                    os.symlink("/dev/full", f"{out}.{process.pid}")
+                said = self.heapctl("record", target, "--attach", "-d", "1s", "-o", out, code=1)[1]
+                self.assertNotIn("]: detached", said)
+                advice = re.search(r"the agent has it: heapctl (runs \d+ --save \d+ -o )FILE, then heapctl detach (\d+)", " ".join(said.split()))
+                self.assertIsNotNone(advice, said)
+                self.heapctl(*advice[1].split(), profile)
+                self.assertGreater(os.path.getsize(profile), 0)
+                self.heapctl("detach", advice[2])
+
     def test_a_command_says_that_the_agent_was_detached_meanwhile(self):
         process = self.start_python()
         gone = f"has no agent any more: the agent has ended (heapctl attach {process.pid} starts it again)"
