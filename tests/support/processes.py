@@ -40,8 +40,9 @@ def repeats(count):
 PATIENCE_SECONDS = 60
 
 
-def wait_until(condition, what, seconds=PATIENCE_SECONDS):
-    """The first true value of condition(); fails naming `what`, or what it returns, when there is none in time."""
+def wait_until(condition, what, seconds=PATIENCE_SECONDS, pause_seconds=0.02):
+    """The first true value of condition(); fails naming `what`, or what it returns, when there is none in time. A condition that takes
+    processor time, and is expected to be false for seconds, has a longer pause."""
     deadline = time.monotonic() + seconds
     while True:
         value = condition()
@@ -49,7 +50,7 @@ def wait_until(condition, what, seconds=PATIENCE_SECONDS):
             return value
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {seconds} s in vain: {what() if callable(what) else what}")
-        time.sleep(0.02)
+        time.sleep(pause_seconds)
 
 
 def wait_while_it_progresses(measure, goal, what):
