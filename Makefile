@@ -19,7 +19,7 @@ UBSAN_OPTIONS ?= print_stacktrace=1:halt_on_error=1
 TSAN_OPTIONS  ?= halt_on_error=1:suppressions=$(CURDIR)/tests/support/tsan.supp
 export ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
 
-.PHONY: all configured demo test check check-asan check-tsan check-clang check-arm64 check-i386 check-musl fuzz bench pictures soak lint format golden install dist deb check-deb rpm tarball sbom release site clean
+.PHONY: all configured demo test check check-asan check-tsan check-clang check-arm64 check-i386 check-musl coverage fuzz bench pictures soak lint format golden install dist deb check-deb rpm tarball sbom release site clean
 
 all: configured
 	@ninja -C $(BUILD) --quiet
@@ -58,6 +58,12 @@ check-clang:
 check-arm64 check-i386 check-musl: all
 	@scripts/setup platforms
 	@scripts/check-platform $(@:check-%=%) $(BUILD) $(TEST)
+
+# The share of lines and branches that the tests run, per folder of src/: build-coverage/report. Not part of `make test`.
+# make coverage TEST=heap_v2: by one test alone. COVERAGE_SECONDS is its time limit.
+coverage:
+	@scripts/setup coverage
+	@scripts/coverage $(TEST)
 
 # make fuzz TARGET=heap_v2 FUZZ_SECONDS=3600
 fuzz:
@@ -130,4 +136,4 @@ rpm:
 	@scripts/build-rpm $(BUILD)/rpm
 
 clean:
-	rm -rf build build-asan build-tsan build-clang build-fuzz build-arm64* build-i386* build-musl demo
+	rm -rf build build-asan build-tsan build-clang build-fuzz build-coverage build-arm64* build-i386* build-musl demo

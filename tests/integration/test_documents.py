@@ -18,6 +18,9 @@ SUPPORT = SOURCE / "tests/support"
 NOT_RUN = {
     "make demo": "scripts/demo is run by the tests of the command itself; it needs the sources and a minute",
     "make test": "runs this test",
+    "make coverage": "runs this test, and builds another tree",
+    "make coverage COVERAGE_SECONDS=7200": "runs this test, and builds another tree",
+    "make coverage TEST='sampler heap_v2'": "builds another tree",
     "make soak SOAK_TEST='trend watch' SOAK_REPEAT=20 SOAK_PHASES='idle busy'": "repeats the tests for hours",
     "make soak SOAK_TEST=agent_process SOAK_CASE='*descriptors*' SOAK_REPEAT=200 SOAK_PHASES=idle": "repeats a test 200 times",
     "make soak SOAK_SECONDS=3600": "takes hours",

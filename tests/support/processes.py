@@ -29,6 +29,7 @@ HEAPCTL = str(BUILD / "src/cli/heapctl")
 AGENT = str(BUILD / "src/agent/libheapctl.so")
 PRELOAD = str(BUILD / "src/agent/libheapctl-preload.so")  # what heapctl run preloads
 SANITIZED = os.environ.get("HEAPCTL_SANITIZE", "none") != "none"
+COUNTS_LINES = "HEAPCTL_COVERAGE" in os.environ  # make coverage
 
 
 def repeats(count):
@@ -327,6 +328,11 @@ class Case(unittest.TestCase):
         return process
 
     def end(self, process):
+        # A program of ours ends with its input, and writes its counters, which a signal prevents.
+        if COUNTS_LINES and process.stdin is not None and process.poll() is None:
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                process.stdin.close()
+                process.wait(5)
         if process.poll() is None:
             process.terminate()
             try:
