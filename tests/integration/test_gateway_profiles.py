@@ -85,6 +85,12 @@ class Files(ViewCase):
         page.click_on("Difference")
         page.wait_for_text("Change: +300 B", ".table-box")
 
+    def test_flame_graphs_follow_the_colour_scheme_of_the_system(self):
+        self.page.wait_for("document.querySelector('.fg')")
+        for scheme in ("dark", "light", "dark"):
+            self.page.emulate(colorScheme=scheme)
+            self.page.wait_for(f"document.documentElement.dataset.theme === {scheme!r} && document.querySelector('.fg').dataset.theme === {scheme!r}")
+
     def test_it_is_accessible_and_fits(self):
         self.page.click_on("Side by side")
         for shape, shown in (("Flame graph", BOTH), ("Table", "document.querySelectorAll('.table-box .total b').length === 2"),

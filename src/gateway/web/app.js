@@ -107,11 +107,14 @@ function startTheme() {
   const dark = matchMedia('(prefers-color-scheme: dark)');
   const wanted = () => localStorage.getItem('heapctl-theme') ?? (dark.matches ? 'dark' : 'light');
   setTheme(wanted());
-  dark.addEventListener('change', () => setTheme(wanted()));
-  document.getElementById('theme').addEventListener('click', () => {
-    localStorage.setItem('heapctl-theme', document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark');
+  const follow = () => {
     setTheme(wanted());
     dispatchEvent(new Event('themechange'));
+  };
+  dark.addEventListener('change', follow);
+  document.getElementById('theme').addEventListener('click', () => {
+    localStorage.setItem('heapctl-theme', document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark');
+    follow();
   });
 }
 
