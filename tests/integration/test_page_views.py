@@ -91,6 +91,19 @@ class Views(PageCase):
             arrive(index, steps[index - 1][1])
         self.assertEqual(page.serious_complaints(), [])
 
+    def test_what_was_kept_is_behind_the_live_curves(self):
+        process = self.start_history(3)
+        kept = "document.querySelector('.curves path.kept.line-0').getAttribute('d')"
+        page = self.open_page(f"/{process.pid}")
+        page.wait_for("document.querySelector('.curves path.line.line-0')")
+        page.wait_for(f"({kept}).split(/[ML]/).length > 3")
+        page.wait_for_text("what was kept before is thinner", ".readout")
+        # It ends where the live one begins.
+        begin = "document.querySelector('.curves path.line.line-0').getAttribute('d').split(/[ML]/)[1]"
+        self.assertTrue(page.evaluate(f"({kept}).split(/[ML]/).at(-1) === {begin} && parseFloat(({kept}).split(/[ML]/)[1]) < parseFloat({begin})"))
+        self.assertEqual(page.accessibility_faults(), [])
+        self.assertEqual(page.serious_complaints(), [])
+
     def test_an_address_that_names_what_is_not_there_is_answered_in_words(self):
         self.start_history(2)
         page = self.open_page()

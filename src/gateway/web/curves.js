@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory over time: one line for each figure, redrawn with every sample. */
+/* Memory over time: one line for each figure, redrawn with every sample, behind what a history kept before. */
 import { el, svg } from '/assets/dom.js';
 import { axes, byteMarks, Legend } from '/assets/figures.js';
+import { holeTest } from '/assets/holes.js';
 import { clock } from '/assets/time.js';
 
 const HEIGHT = 240;
@@ -17,6 +18,9 @@ const PAGE_CLOSED = 'this page was closed, or in the background';
 export class Curves {
   constructor(keys) {
     this.samples = [];
+    this.snapshots = [];
+    /* Snapshots from before the samples, in their form. */
+    this.kept = [];
     this.misses = [];
     /* Times of samples whose answer came late. */
     this.late = new Set();
@@ -65,6 +69,13 @@ export class Curves {
     this.draw();
   }
 
+  /* Snapshots of the history, of this process. */
+  showKept(snapshots) {
+    this.snapshots = snapshots;
+    this.isKeptHole = holeTest(snapshots);
+    this.draw();
+  }
+
   /* Why there is no line between two samples; null when there is one. */
   reason(before, after) {
     const miss = this.misses.find(([time]) => time > before && time <= after);
@@ -98,15 +109,17 @@ export class Curves {
       return;
     this.holes = this.findHoles();
     const end = this.failing ? this.holes.at(-1)[1] : this.lastTime;
-    const start = Math.min(this.samples[0][0], end - 60000);
+    const before = this.snapshots.filter(snapshot => snapshot.time_ms < this.samples[0][0]);
+    this.kept = before.map(snapshot => [snapshot.time_ms, ...this.figures.map(key => snapshot[key])]);
+    const start = Math.min(...[this.kept[0], this.samples[0]].filter(Boolean).map(([time]) => time), end - 60000);
     const lines = this.legend.shown;
-    const top = this.samples.reduce((max, sample) => lines.reduce((a, { key }) => Math.max(a, sample[this.column(key)]), max), 1);
+    const top = [...this.kept, ...this.samples].reduce((max, sample) => lines.reduce((a, { key }) => Math.max(a, sample[this.column(key)]), max), 1);
     const marks = byteMarks(top * 1.02, 4);
     const x = time => LEFT + (time - start) / (end - start) * (width - LEFT - RIGHT);
     const y = value => TOP + (1 - value / marks.at(-1)) * (HEIGHT - BOTTOM - TOP);
     this.scale = { start, end, width, x, y };
     this.picture.setAttribute('viewBox', `0 0 ${width} ${HEIGHT}`);
-    this.picture.replaceChildren(...axes(this.scale, marks, { height: HEIGHT, left: LEFT, right: RIGHT }), ...this.holes.map(hole => this.hole(hole)), ...lines.map(line => this.line(line)), this.cursor());
+    this.picture.replaceChildren(...axes(this.scale, marks, { height: HEIGHT, left: LEFT, right: RIGHT }), ...this.holes.map(hole => this.hole(hole)), ...lines.flatMap(line => [this.keptLine(line, before), this.line(line)]), this.cursor());
     const hole = this.holes.at(-1);
     const text = hole ? this.describe(hole) : '';
     /* Screen readers would read a text again that is set again. */
@@ -124,6 +137,17 @@ export class Curves {
   describe([from, to, reason]) {
     const isOn = this.failing && from === this.lastTime;
     return `No figures from ${clock(new Date(from))} ${isOn ? 'on' : `to ${clock(new Date(to))}`}: ${reason.replace(/\.$/, '')}.`;
+  }
+
+  /* As far as the first sample, unless too long a time lies between. */
+  keptLine({ key, index }, before) {
+    const column = this.column(key), { x, y } = this.scale;
+    const points = this.kept.length > 0 ? [...this.kept, this.samples[0]] : [];
+    const moments = [...before, { ...before.at(-1), time_ms: this.samples[0][0] }];
+    const isKnown = points.map(point => point[column] !== null);
+    const d = points.map((point, i) => !isKnown[i] ? ''
+      : `${i > 0 && isKnown[i - 1] && !this.isKeptHole(moments[i - 1], moments[i]) ? 'L' : 'M'}${x(point[0]).toFixed(1)},${y(point[column]).toFixed(1)}`).join('');
+    return svg('path', { class: `kept line-${index}`, d });
   }
 
   line({ key, index }) {
@@ -153,14 +177,14 @@ export class Curves {
       const { start, end, width } = this.scale;
       const box = this.picture.getBoundingClientRect();
       const time = start + (event.clientX - box.left - LEFT) / (width - LEFT - RIGHT) * (end - start);
-      sample = this.samples.reduce((best, each) => Math.abs(each[0] - time) < Math.abs(best[0] - time) ? each : best);
+      sample = [...this.kept, ...this.samples].reduce((best, each) => Math.abs(each[0] - time) < Math.abs(best[0] - time) ? each : best);
       hole = this.holes.find(([from, to]) => time > from && time < to);
     }
     const x = event === null ? -9 : this.scale.x(sample[0]);
     this.cursorLine.setAttribute('x1', x);
     this.cursorLine.setAttribute('x2', x);
     this.readout.textContent = hole ? this.describe(hole)
-      : event === null ? 'Sampled every second while this page is open.' : `at ${clock(new Date(sample[0]))}`;
+      : event === null ? `Sampled every second while this page is open${this.kept.length > 0 ? '; what was kept before is thinner' : ''}.` : `at ${clock(new Date(sample[0]))}`;
     this.legend.show(key => sample[this.column(key)]);
   }
 }

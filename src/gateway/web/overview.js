@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a target does now: its memory, whether it is sampled, and the run that is on. */
-import { download, getJson, post } from '/assets/api.js';
+import { download, getJson, post, query } from '/assets/api.js';
 import { actionButton, fill, keepTrying, notify, sentence } from '/assets/controls.js';
 import { Curves } from '/assets/curves.js';
 import { el } from '/assets/dom.js';
@@ -12,6 +12,9 @@ import { dateTime, duration } from '/assets/time.js';
 
 const LENGTHS = [['30s', '30 s'], ['1mins', '1 min'], ['5mins', '5 min'], ['15mins', '15 min'], ['1hrs', '1 h'], ['24hrs', '24 h']];
 const MS = { '30s': 30000, '1mins': 60000, '5mins': 300000, '15mins': 900000, '1hrs': 3600000, '24hrs': 86400000 };
+
+/* What stands behind the live curves. */
+const KEPT_MS = 3600000, KEPT_MAX = 200;
 
 function warnings(status) {
   return status.warnings.map(({ message, cure, hint = cure }) => el('div.warning', el('p', sentence(message)), hint ? el('p.hint', sentence(hint)) : null));
@@ -113,6 +116,14 @@ function dumpPanel(target, status) {
     el('p.row', el('a.button.primary', { href: target.link('profile', { id: 'now' }) }, 'Draw what is in use')));
 }
 
+/* What was kept of the last hour; the page does not depend on it. */
+async function showKept(curves, { name, pid }) {
+  if (!(await getJson('/api/v1/targets')).keeps_history)
+    return;
+  const range = query({ from_ms: Date.now() - KEPT_MS, pid, max: KEPT_MAX });
+  curves.showKept((await getJson(`/targets/${encodeURIComponent(name)}/api/v1/timeline${range}`)).snapshots);
+}
+
 export async function showOverview(page, target, first) {
   if (!first.profiling.available)
     page.append(unavailable(first));
@@ -145,6 +156,7 @@ export async function showOverview(page, target, first) {
   };
   draw(first);
   const endFindings = showFindings(findings, first);
+  showKept(curves, first).catch(() => {});
   const end = keepTrying(trouble, async () => {
     await curves.ask(() => getJson(target.path(`/api/v1/history?since_ms=${curves.lastTime}`)));
     await refresh();
