@@ -12,6 +12,7 @@
 #include "cli/control.h"
 #include "cli/terminal.h"
 #include "cli/top_job.h"
+#include "cli/top_help.h"
 #include "cli/top_table.h"
 #include "cli/verb.h"
 #include "client/target_resolve.h"
@@ -40,6 +41,7 @@ struct top {
 	bool is_frozen, is_typing, is_done;
 	bool has_left_out; /* processes, others than before */
 	bool shows_help;   /* in the place of the sites, until a key */
+	size_t help_skip;
 	char typed[FILTER_BYTES];
 	char message[256]; /* at the foot, until the next snapshot */
 
@@ -180,12 +182,21 @@ static void write_keys(size_t columns, char *text, size_t size)
 	}
 }
 
+static size_t help_rows(void)
+{
+	const int rows = screen_size().rows - FOOT_ROWS;
+
+	return rows < 1 ? 1 : (size_t)rows;
+}
+
 static void write_foot(const struct top *top, size_t columns, struct buffer *out)
 {
 	char text[400];
 
 	if (top->shows_help)
-		snprintf(text, sizeof text, "any key returns");
+		snprintf(text, sizeof text, "%s",
+			top_help_is_cut(help_rows()) ? "arrows scroll, any other key returns"
+						     : "any key returns");
 	else if (top->is_typing)
 		snprintf(text, sizeof text, "only names with: %s_", top->typed);
 	else if (top->message[0] != '\0')
@@ -218,28 +229,6 @@ static size_t site_rows(void)
 	return rows < 1 ? 1 : (size_t)rows;
 }
 
-static void write_help(size_t columns, struct buffer *out)
-{
-	static const char *const lines[] = {
-		"q      quit",
-		"u      sort by bytes in use",
-		"g      sort by growth",
-		"o      sort by objects",
-		"s      show sites",
-		"t      show threads",
-		"p      show processes, as a tree",
-		"/      only names with a text",
-		"f      freeze; the space bar, too",
-		"a      switch sampling on or off",
-		"b      growth counts from now",
-		"arrows, page up and down, home: scroll",
-	};
-	const size_t rows = (size_t)screen_size().rows - FOOT_ROWS;
-
-	for (size_t i = 0; i < sizeof lines / sizeof *lines && i < rows; i++)
-		top_table_line(out, columns, lines[i]);
-}
-
 static void draw(struct top *top)
 {
 	CLEANUP(buffer_deinit) struct buffer lines = BUFFER_OR_EXIT;
@@ -255,7 +244,7 @@ static void draw(struct top *top)
 		.is_frozen = top->is_frozen };
 
 	if (top->shows_help)
-		write_help(columns, &lines);
+		top_help_write(columns, help_rows(), top->help_skip, &lines);
 	else if (top->has_now)
 		top->matching = top_table_write(&table, &top->now, &lines);
 	else
@@ -316,7 +305,7 @@ static void show_list(struct top *top, enum top_list list)
 static void act(struct top *top, int key)
 {
 	if (top->shows_help && key != 'q') {
-		top->shows_help = false;
+		top->shows_help = top_help_scroll(key, help_rows(), &top->help_skip);
 		return;
 	}
 	switch (key) {
@@ -326,6 +315,7 @@ static void act(struct top *top, int key)
 	case 'h':
 	case '?':
 		top->shows_help = true;
+		top->help_skip = 0;
 		break;
 	case 'u':
 		sort_by(top, TOP_BY_BYTES);

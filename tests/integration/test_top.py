@@ -338,6 +338,22 @@ class Live(TopCase):
         screen.press("q")
         screen.expect_end(0)
 
+    def test_the_help_scrolls_on_a_low_terminal(self):
+        screen = self.screen(rows=8, columns=60)
+        screen.press("h")
+        screen.wait_for(lambda lines: lines[0].startswith("q ") and lines[-1].startswith("arrows scroll"), "the help")
+        screen.press("\x1b[B")
+        screen.wait_for(lambda lines: lines[0].startswith("u "), "the second line")
+        # Page down, more often than there are pages.
+        screen.press("\x1b[6~" * 4)
+        screen.wait_for(lambda lines: lines[-2].startswith("arrows, page up"), "the last line")
+        screen.press("\x1b[H")
+        screen.wait_for(lambda lines: lines[0].startswith("q "), "the first line")
+        screen.press("x")
+        screen.wait_for(lambda lines: not lines[-1].startswith("arrows scroll"), "the sites")
+        screen.press("q")
+        screen.expect_end(0)
+
     def test_figures_and_keys_fit_a_terminal_of_80_columns(self):
         screen = self.screen(columns=80)
         screen.press("f")
