@@ -178,77 +178,118 @@ void tree_free(struct tree *tree)
 	if (tree == NULL)
 		return;
 	free(tree->nodes);
-	hash_index_deinit(&tree->index);
 	free(tree);
 }
 
-struct child_key {
-	uint32_t parent, node;
+/* The paths that go through a node of the tree, side by side in tree_builder.paths. */
+struct path_span {
+	uint32_t first, count;
 };
 
-static bool is_child(const void *items, uint32_t position, const void *key)
-{
-	const struct tree *const tree = items;
-	const struct child_key *const wanted = key;
-	const struct tree_node *const node = &tree->nodes[position];
+struct tree_builder {
+	const struct view *view;
+	enum profile_counter counter;
+	bool is_inverted;
+	struct tree *tree;
+	struct path_span *spans; /* of the tree's nodes */
+	size_t span_capacity;
+	uint32_t *paths;	  /* positions in the view */
+	uint32_t *scratch;	  /* as many */
+	uint32_t *children;	  /* of the node that is being divided, by node of the view */
+	struct sibling *siblings; /* the same, in their order */
+	size_t sibling_capacity;
+};
 
-	return node->parent == wanted->parent && node->node == wanted->node;
-}
-
-static uint32_t append(struct tree *tree, uint32_t parent, uint32_t node)
+static uint32_t append(struct tree_builder *builder, uint32_t parent, uint32_t node)
 {
-	tree->nodes =
-		xgrow(tree->nodes, &tree->node_capacity, tree->node_count + 1, sizeof *tree->nodes);
-	tree->nodes[tree->node_count] = (struct tree_node){
+	struct tree *const tree = builder->tree;
+	const uint32_t position = (uint32_t)tree->node_count;
+	const uint32_t depth = parent == TREE_NONE ? 0 : tree->nodes[parent].depth + 1;
+
+	*XAPPEND(tree->nodes, tree->node_count, tree->node_capacity) = (struct tree_node){
 		.node = node,
 		.parent = parent,
 		.first_child = TREE_NONE,
 		.next_sibling = TREE_NONE,
-		.depth = parent == TREE_NONE ? 0 : tree->nodes[parent].depth + 1,
+		.depth = depth,
 	};
-	return (uint32_t)tree->node_count++;
+	builder->spans = xgrow(
+		builder->spans, &builder->span_capacity, tree->node_count, sizeof *builder->spans);
+	builder->spans[position] = (struct path_span){ 0 };
+	return position;
 }
 
-static uint32_t child_of(struct tree *tree, uint32_t parent, uint32_t node)
+static void add_total(
+	const struct tree_builder *builder, struct tree_node *node, const struct view_path *path)
 {
-	const struct child_key key = { parent, node };
-	const uint32_t found = hash_index_add(&tree->index, hash_u64((uint64_t)parent << 32 | node),
-		is_child, tree, &key, (uint32_t)tree->node_count);
-
-	return found != HASH_INDEX_NONE ? found : append(tree, parent, node);
+	estimate_add(&node->total, path->now[builder->counter]);
+	estimate_add(&node->base_total, path->base[builder->counter]);
 }
 
-static void add_path(struct tree *tree, const struct view *view, const struct view_path *path,
-	enum profile_counter counter, bool is_inverted)
+static uint32_t node_at(
+	const struct tree_builder *builder, const struct view_path *path, uint32_t depth)
 {
-	const uint32_t *const nodes = view->path_nodes + path->first;
-	uint32_t at = 0;
+	return builder->view->path_nodes[path->first +
+					 (builder->is_inverted ? path->depth - 1 - depth : depth)];
+}
 
-	for (uint32_t i = 0;; i++) {
-		estimate_add(&tree->nodes[at].total, path->now[counter]);
-		estimate_add(&tree->nodes[at].base_total, path->base[counter]);
-		if (i == path->depth)
-			break;
-		at = child_of(tree, at, nodes[is_inverted ? path->depth - 1 - i : i]);
+/* Makes the children of a node, and adds each of its paths to one, or to the node itself. */
+static void make_children(struct tree_builder *builder, uint32_t at)
+{
+	const struct path_span span = builder->spans[at];
+	const uint32_t depth = builder->tree->nodes[at].depth;
+
+	for (uint32_t i = span.first; i < span.first + span.count; i++) {
+		const struct view_path *const path = &builder->view->paths[builder->paths[i]];
+		if (path->depth == depth) {
+			struct tree_node *const node = &builder->tree->nodes[at];
+			estimate_add(&node->self, path->now[builder->counter]);
+			estimate_add(&node->base_self, path->base[builder->counter]);
+			continue;
+		}
+		uint32_t *const child = &builder->children[node_at(builder, path, depth)];
+		if (*child == TREE_NONE)
+			*child = append(builder, at, node_at(builder, path, depth));
+		add_total(builder, &builder->tree->nodes[*child], path);
+		builder->spans[*child].count++;
 	}
-	estimate_add(&tree->nodes[at].self, path->now[counter]);
-	estimate_add(&tree->nodes[at].base_self, path->base[counter]);
+}
+
+/* Puts the paths of each child side by side, in the order that they had. */
+static void distribute_paths(struct tree_builder *builder, uint32_t at, uint32_t first_child)
+{
+	const struct path_span span = builder->spans[at];
+	const uint32_t depth = builder->tree->nodes[at].depth;
+	uint32_t next = span.first;
+
+	for (uint32_t child = first_child; child < builder->tree->node_count; child++) {
+		builder->spans[child].first = next;
+		next += builder->spans[child].count;
+		builder->spans[child].count = 0;
+	}
+	for (uint32_t i = span.first; i < span.first + span.count; i++) {
+		const struct view_path *const path = &builder->view->paths[builder->paths[i]];
+		if (path->depth == depth)
+			continue;
+		struct path_span *const child =
+			&builder->spans[builder->children[node_at(builder, path, depth)]];
+		builder->scratch[child->first + child->count++] = builder->paths[i];
+	}
+	memcpy(builder->paths + span.first, builder->scratch + span.first,
+		(next - span.first) * sizeof *builder->paths);
 }
 
 struct sibling {
 	uint32_t position;
-	uint32_t parent;
 	double size;
 	const char *name;
 };
 
-static int by_parent_and_size(const void *a, const void *b)
+static int by_size(const void *a, const void *b)
 {
 	const struct sibling *const left = a;
 	const struct sibling *const right = b;
 
-	if (left->parent != right->parent)
-		return left->parent < right->parent ? -1 : 1;
 	if (left->size != right->size)
 		return left->size < right->size ? 1 : -1;
 	const int order = strcmp(left->name, right->name);
@@ -256,34 +297,78 @@ static int by_parent_and_size(const void *a, const void *b)
 			  : (left->position > right->position) - (left->position < right->position);
 }
 
-static void link_children(struct tree *tree, const struct view *view)
+static double size_of(const struct tree_node *node)
 {
-	const size_t count = tree->node_count - 1;
-	CLEANUP(free_cleanup)
-	struct sibling *siblings = xreallocarray(NULL, count, sizeof *siblings);
+	return fabs(node->total.value - node->base_total.value);
+}
 
+/* Puts the children, which are the last nodes, into their order. */
+static void link_children(struct tree_builder *builder, uint32_t at, uint32_t first_child)
+{
+	struct tree *const tree = builder->tree;
+	const size_t count = tree->node_count - first_child;
+
+	builder->siblings = xgrow(
+		builder->siblings, &builder->sibling_capacity, count, sizeof *builder->siblings);
 	for (size_t i = 0; i < count; i++) {
-		const struct tree_node *const node = &tree->nodes[i + 1];
-		siblings[i] = (struct sibling){ (uint32_t)(i + 1), node->parent,
-			fabs(node->total.value - node->base_total.value),
-			view->nodes[node->node].name };
+		const struct tree_node *const node = &tree->nodes[first_child + i];
+		builder->siblings[i] = (struct sibling){ (uint32_t)(first_child + i), size_of(node),
+			builder->view->nodes[node->node].name };
+		builder->children[node->node] = TREE_NONE;
 	}
-	qsort(siblings, count, sizeof *siblings, by_parent_and_size);
+	qsort(builder->siblings, count, sizeof *builder->siblings, by_size);
 	for (size_t i = count; i-- > 0;) {
-		struct tree_node *const parent = &tree->nodes[siblings[i].parent];
-		tree->nodes[siblings[i].position].next_sibling = parent->first_child;
-		parent->first_child = siblings[i].position;
+		const uint32_t position = builder->siblings[i].position;
+		tree->nodes[position].next_sibling = tree->nodes[at].first_child;
+		tree->nodes[at].first_child = position;
 	}
 }
 
-struct tree *tree_new(const struct view *view, enum profile_counter counter, bool is_inverted)
+static void divide(struct tree_builder *builder, uint32_t at)
+{
+	const uint32_t first_child = (uint32_t)builder->tree->node_count;
+
+	make_children(builder, at);
+	distribute_paths(builder, at, first_child);
+	link_children(builder, at, first_child);
+}
+
+static void make_root(struct tree_builder *builder)
+{
+	append(builder, TREE_NONE, TREE_NONE);
+	builder->spans[0].count = (uint32_t)builder->view->path_count;
+	for (uint32_t i = 0; i < builder->spans[0].count; i++) {
+		builder->paths[i] = i;
+		add_total(builder, &builder->tree->nodes[0], &builder->view->paths[i]);
+	}
+}
+
+struct tree *tree_new(
+	const struct view *view, enum profile_counter counter, bool is_inverted, double limit)
 {
 	struct tree *const tree = xcalloc(1, sizeof *tree);
+	CLEANUP(free_cleanup)
+	uint32_t *paths = xreallocarray(NULL, 2 * view->path_count, sizeof *paths);
+	CLEANUP(free_cleanup)
+	uint32_t *children = xreallocarray(NULL, view->node_count, sizeof *children);
+	struct tree_builder builder = {
+		.view = view,
+		.counter = counter,
+		.is_inverted = is_inverted,
+		.tree = tree,
+		.paths = paths,
+		.scratch = paths + view->path_count,
+		.children = children,
+	};
 
-	hash_index_init(&tree->index);
-	append(tree, TREE_NONE, TREE_NONE);
-	for (size_t i = 0; i < view->path_count; i++)
-		add_path(tree, view, &view->paths[i], counter, is_inverted);
-	link_children(tree, view);
+	for (size_t i = 0; i < view->node_count; i++)
+		children[i] = TREE_NONE;
+	make_root(&builder);
+	for (uint32_t at = 0; at < tree->node_count; at++) {
+		if (at == 0 || size_of(&tree->nodes[at]) > limit)
+			divide(&builder, at);
+	}
+	free(builder.spans);
+	free(builder.siblings);
 	return tree;
 }

@@ -75,11 +75,15 @@ struct tree_node {
 struct tree {
 	struct tree_node *nodes; /* the root first, parents before children */
 	size_t node_count, node_capacity;
-	struct hash_index index;
 };
 
-/* Siblings are in falling order of |total - base_total|, then by name. */
-struct tree *tree_new(const struct view *view, enum profile_counter counter, bool is_inverted);
+/*
+ * Siblings are in falling order of their size, |total - base_total|, then by name. Only the root
+ * and nodes larger than `limit` have children, and a figure of their own in `self`: a profile may
+ * have a hundred times as many nodes as are shown. A limit below 0 makes all.
+ */
+struct tree *tree_new(
+	const struct view *view, enum profile_counter counter, bool is_inverted, double limit);
 void tree_free(struct tree *tree);
 
 DEFINE_CLEANUP(tree_cleanup, struct tree *, tree_free)

@@ -284,22 +284,24 @@ static uint32_t deepest(const struct tree *tree)
 bool render_tree(const struct view *view, const struct render_options *options, struct buffer *out,
 	struct error *err)
 {
+	/* Stacks without frames are in the root. */
+	const double whole = view->is_difference ? view_whole(view, view->counter)
+						 : view_sum(view, view->counter).value;
+	const double limit = options->graph.node_fraction * whole;
 	CLEANUP(tree_cleanup)
-	struct tree *tree = tree_new(view, view->counter, options->is_inverted);
+	struct tree *tree = tree_new(view, view->counter, options->is_inverted, limit);
 	struct printer printer = {
 		.view = view,
 		.tree = tree,
 		.options = options,
 		.out = out,
-		/* Stacks without frames are in the root. */
-		.whole = view->is_difference ? view_whole(view, view->counter)
-					     : view_sum(view, view->counter).value,
+		.whole = whole,
+		.limit = limit,
 	};
 	CLEANUP(free_cleanup)
 	struct place *places = xcalloc(deepest(tree) + 2, sizeof *places);
 
 	(void)err;
-	printer.limit = options->graph.node_fraction * printer.whole;
 	CLEANUP(buffer_deinit) struct buffer title = BUFFER_OR_EXIT;
 	utf8_append_printable(&title, view->title, strlen(view->title));
 	buffer_printf(out, "%8s ", jeprof_value_unit(view, options));

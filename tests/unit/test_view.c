@@ -196,7 +196,7 @@ static void shares_the_beginnings_of_paths_in_a_tree(void **state)
 {
 	(void)state;
 	struct view *const view = make_busy_view();
-	struct tree *const tree = tree_new(view, PROFILE_INUSE_SPACE, false);
+	struct tree *const tree = tree_new(view, PROFILE_INUSE_SPACE, false, -1);
 	const struct tree_node *const root = &tree->nodes[0];
 
 	assert_int_equal(tree->node_count, 7);
@@ -218,7 +218,7 @@ static void turns_a_tree_upside_down(void **state)
 {
 	(void)state;
 	struct view *const view = make_busy_view();
-	struct tree *const tree = tree_new(view, PROFILE_INUSE_SPACE, true);
+	struct tree *const tree = tree_new(view, PROFILE_INUSE_SPACE, true, -1);
 	const struct tree_node *const parse = &tree->nodes[tree->nodes[0].first_child];
 
 	assert_int_equal(parse->node, PARSE);
@@ -228,11 +228,32 @@ static void turns_a_tree_upside_down(void **state)
 	view_free(view);
 }
 
+static void divides_only_large_nodes_of_a_tree(void **state)
+{
+	(void)state;
+	struct view *const view = make_busy_view();
+	struct tree *const all = tree_new(view, PROFILE_INUSE_SPACE, false, -1);
+	struct tree *const tree = tree_new(view, PROFILE_INUSE_SPACE, false, 950);
+
+	/* The root, MAIN, and its children. */
+	assert_int_equal(all->node_count, 7);
+	assert_int_equal(tree->node_count, 5);
+	const struct tree_node *const main_node = &tree->nodes[tree->nodes[0].first_child];
+	const struct tree_node *const serve = &tree->nodes[main_node->first_child];
+	assert_int_equal(serve->node, SERVE);
+	assert_true(serve->total.value == 909);
+	assert_int_equal(serve->first_child, TREE_NONE);
+	assert_int_equal(tree->nodes[serve->next_sibling].node, PARSE);
+	tree_free(tree);
+	tree_free(all);
+	view_free(view);
+}
+
 static void makes_a_tree_and_a_graph_of_nothing(void **state)
 {
 	(void)state;
 	struct view *const view = make_view();
-	struct tree *const tree = tree_new(view, PROFILE_INUSE_SPACE, false);
+	struct tree *const tree = tree_new(view, PROFILE_INUSE_SPACE, false, -1);
 	const struct graph_limits limits = GRAPH_LIMITS_DEFAULT;
 	struct graph *const graph = graph_new(view, PROFILE_INUSE_SPACE, &limits);
 
@@ -255,6 +276,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(counts_an_edge_once_for_a_recursive_path),
 	cmocka_unit_test(shares_the_beginnings_of_paths_in_a_tree),
 	cmocka_unit_test(turns_a_tree_upside_down),
+	cmocka_unit_test(divides_only_large_nodes_of_a_tree),
 	cmocka_unit_test(makes_a_tree_and_a_graph_of_nothing),
 };
 
