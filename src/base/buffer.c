@@ -90,6 +90,17 @@ void buffer_printf(struct buffer *buffer, const char *format, ...)
 	va_end(arguments);
 }
 
+void buffer_drain(struct buffer *buffer)
+{
+	enum { DRAINED_BYTES = 1024 * 1024 };
+	const struct buffer_drain *const drain = buffer->drain;
+
+	if (drain == NULL || buffer->failed || buffer->size < DRAINED_BYTES)
+		return;
+	buffer->failed = !drain->take(drain->context, buffer->data, buffer->size);
+	buffer->size = 0;
+}
+
 void buffer_clear(struct buffer *buffer)
 {
 	buffer->size = 0;

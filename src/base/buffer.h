@@ -13,6 +13,12 @@
 #include "base/cleanup.h"
 #include "base/memory.h"
 
+/* What takes the contents of a long output piece by piece, see buffer_drain. */
+struct buffer_drain {
+	bool (*take)(void *context, const char *data, size_t size); /* false: it failed */
+	void *context;
+};
+
 struct buffer {
 	char *data; /* not NUL-terminated; NULL while capacity is 0 */
 	size_t size;
@@ -20,6 +26,7 @@ struct buffer {
 	size_t limit; /* growing beyond this many bytes is a failure; SIZE_MAX by default */
 	bool failed;
 	const struct memory *memory;
+	const struct buffer_drain *drain; /* NULL: the buffer keeps everything */
 };
 
 void buffer_init(struct buffer *buffer, const struct memory *memory);
@@ -35,6 +42,13 @@ void buffer_append_char(struct buffer *buffer, char c);
 void buffer_printf(struct buffer *buffer, const char *format, ...) PRINTF_FORMAT(2, 3);
 void buffer_vprintf(struct buffer *buffer, const char *format, va_list arguments)
 	PRINTF_FORMAT(2, 0);
+
+/*
+ * For writers of many records, between two of them: once there is a megabyte, the drain takes it,
+ * if there is one, and the buffer is empty. Positions in the buffer are no longer valid then. A
+ * drain that fails makes the buffer fail.
+ */
+void buffer_drain(struct buffer *buffer);
 
 /* Empties it and forgets a failure; the memory is kept. */
 void buffer_clear(struct buffer *buffer);

@@ -20,6 +20,7 @@
 #include "base/utf8.h"
 #include "base/xalloc.h"
 #include "cli/code_listing.h"
+#include "cli/output_stream.h"
 #include "cli/verb.h"
 #include "profile/pprof.h"
 #include "profile/symbolized.h"
@@ -466,9 +467,13 @@ bool report_output_write(const struct report_session *session, struct error *err
 	const struct report_options *const options = session->options;
 	const struct report_variation variation = report_variation_none(session);
 	CLEANUP(buffer_deinit) struct buffer out = BUFFER_OR_EXIT;
+	struct output_stream stream = { 0 };
 	bool is_binary = false;
 	bool done = false;
 
+	/* What is shown on a terminal is made printable as a whole. */
+	if (options->output_path != NULL || !isatty(STDOUT_FILENO))
+		output_stream_begin(&stream, options->output_path, &out);
 	if (!check_all_threads(options, err))
 		return false;
 	switch (options->output) {
@@ -495,5 +500,7 @@ bool report_output_write(const struct report_session *session, struct error *err
 	case REPORT_SYMBOLS:
 		break;
 	}
+	if (stream.has_begun)
+		return output_stream_end(&stream, &out, done, err);
 	return done && report_output_emit(options, &out, is_binary, err);
 }

@@ -196,6 +196,7 @@ static void write_heap_v2(const struct profile *profile, struct buffer *out)
 		if (!is_written[sample->stack])
 			write_thread_lines(profile, out, &sorted, sample->stack);
 		is_written[sample->stack] = true;
+		buffer_drain(out);
 	}
 	free(sorted.firsts);
 	free(sorted.lines);
@@ -223,6 +224,7 @@ static void write_gperftools(const struct profile *profile, struct buffer *out)
 		write_counters(out, profile->samples[i].counters);
 		buffer_append_char(out, ' ');
 		write_stack(profile, out, profile->samples[i].stack);
+		buffer_drain(out);
 	}
 }
 

@@ -81,6 +81,7 @@ static void write_nodes(struct json_writer *json, const struct view *view)
 	json_member_array(json, "nodes");
 	for (size_t i = 0; i < view->node_count; i++) {
 		write_node(json, view, &view->nodes[i], &now[i], &base[i]);
+		buffer_drain(json->out);
 	}
 	json_array_end(json);
 }
@@ -112,6 +113,7 @@ static void write_paths(struct json_writer *json, const struct view *view)
 					path->base[c]);
 		}
 		json_object_end(json);
+		buffer_drain(json->out);
 	}
 	json_array_end(json);
 }

@@ -362,6 +362,7 @@ bool render_collapsed(const struct view *view, const struct render_options *opti
 		if (path->depth == 0)
 			buffer_append_string(out, "[no stack]");
 		buffer_printf(out, " %.0f\n", value);
+		buffer_drain(out);
 	}
 	return true;
 }

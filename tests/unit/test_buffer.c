@@ -61,10 +61,55 @@ static void prints_more_than_it_had_room_for(void **state)
 	buffer_deinit(&buffer);
 }
 
+struct drained {
+	size_t bytes;
+	unsigned pieces;
+	bool fails;
+};
+
+static bool take(void *context, const char *data, size_t size)
+{
+	struct drained *const drained = context;
+
+	assert_int_equal(data[0], 'a');
+	drained->bytes += size;
+	drained->pieces++;
+	return !drained->fails;
+}
+
+static void hands_a_long_output_over_in_pieces(void **state)
+{
+	(void)state;
+	CLEANUP(buffer_deinit) struct buffer buffer = { 0 };
+	struct drained drained = { 0 };
+	const struct buffer_drain drain = { take, &drained };
+	const size_t records = 3 * 1024 * 1024 / 4 + 1;
+
+	buffer_init(&buffer, &memory_heap);
+	buffer.drain = &drain;
+	for (size_t i = 0; i < records; i++) {
+		buffer_append_string(&buffer, "abc\n");
+		buffer_drain(&buffer);
+	}
+	assert_int_equal(drained.pieces, 3);
+	assert_int_equal(drained.bytes + buffer.size, 4 * records);
+	assert_true(buffer.capacity < 3 * 1024 * 1024);
+
+	drained.fails = true;
+	for (size_t i = 0; i < records; i++) {
+		buffer_append_string(&buffer, "abc\n");
+		buffer_drain(&buffer);
+	}
+	assert_true(buffer.failed);
+	assert_int_equal(drained.pieces, 4);
+	assert_int_equal(buffer.size, 0);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(grows_and_keeps_contents),
 	cmocka_unit_test(pages_serve_the_resident_side),
 	cmocka_unit_test(fails_for_good_at_its_limit),
 	cmocka_unit_test(prints_more_than_it_had_room_for),
+	cmocka_unit_test(hands_a_long_output_over_in_pieces),
 };
 UNIT_MAIN(tests)
