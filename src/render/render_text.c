@@ -340,9 +340,25 @@ static void append_frame(struct buffer *out, const struct view_node *node)
 		buffer_append_string(out, "[inline]");
 }
 
+/* The frame of each node, one after the other, and where each begins; the end is the last one. */
+static size_t *make_frames(const struct view *view, struct buffer *frames)
+{
+	size_t *const begins = xreallocarray(NULL, view->node_count + 1, sizeof *begins);
+
+	for (size_t i = 0; i < view->node_count; i++) {
+		begins[i] = frames->size;
+		append_frame(frames, &view->nodes[i]);
+	}
+	begins[view->node_count] = frames->size;
+	return begins;
+}
+
 bool render_collapsed(const struct view *view, const struct render_options *options,
 	struct buffer *out, struct error *err)
 {
+	/* A node is in thousands of paths. */
+	CLEANUP(buffer_deinit) struct buffer frames = BUFFER_OR_EXIT;
+	CLEANUP(free_cleanup) size_t *begins = make_frames(view, &frames);
 	double carried = 0;
 
 	(void)options;
@@ -357,7 +373,9 @@ bool render_collapsed(const struct view *view, const struct render_options *opti
 		for (uint32_t at = 0; at < path->depth; at++) {
 			if (at != 0)
 				buffer_append_char(out, ';');
-			append_frame(out, &view->nodes[view->path_nodes[path->first + at]]);
+			const uint32_t node = view->path_nodes[path->first + at];
+			buffer_append(
+				out, frames.data + begins[node], begins[node + 1] - begins[node]);
 		}
 		if (path->depth == 0)
 			buffer_append_string(out, "[no stack]");
