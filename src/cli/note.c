@@ -22,7 +22,8 @@ enum { OPTION_AT = 1 };
 
 static const struct verb_option options[] = {
 	{ OPTION_AT, "at", 0, "TIME",
-		.help = "when it was: 2hrs ago, or 2026-11-23T10:00, local time [now]" },
+		.help = "when it was: 2hrs for two hours ago, or 2026-11-23T10:00, local time "
+			"[now]" },
 	{ .name = "list",
 		.help = "list the notes of TARGET, oldest first [without TEXT]",
 		OPTION_SWITCH(struct note_request, lists) },
@@ -172,6 +173,8 @@ static int run(const struct verb *verb, int argc, char **argv)
 		request.has_time = true;
 	}
 	request.target = parser.operands[0];
+	if (*request.target == '\0')
+		return verb_usage(verb, "the target is empty");
 	request.text = parser.operand_count > 1 ? parser.operands[1] : NULL;
 	const char *const conflict = find_conflict(&request);
 	if (conflict != NULL)

@@ -109,6 +109,7 @@ class Noted(GatewayCase):
                 ((NAME, "x" * 201, *at), 2, "a note of 201 bytes is too long (write at most 200)"),
                 ((NAME, "two\nlines", *at), 2, "control characters"),
                 ((NAME, " ", *at), 2, "the text of a note is empty (write what happened)"),
+                (("", "text", *at), 2, "the target is empty"),
                 (("nosuch", "text", *at), 1, "there is no history of nosuch"),
                 (("nosuch", "text", "--history", self.archive), 1, "there is no history of nosuch"),
                 ((NAME, "text", "--history", self.folder), 1, "has no index"),
