@@ -155,11 +155,12 @@ bool process_has_agent_thread(const struct process *process);
 struct process_watch {
 	const struct process *process;
 	int traced, asleep; /* times in a row */
+	long waits;	    /* of the thread, when it was asleep */
 };
 
 /*
  * The same for a process that was silent for a while, checked every PROCESS_WATCH_INTERVAL_MS. Also
- * false if several checks in a row find the agent's thread held by a debugger or in an
+ * false if several checks in a row find the agent's thread held by a debugger or in the same
  * uninterruptible wait (D): both states are short in a healthy process.
  */
 enum { PROCESS_WATCH_INTERVAL_MS = 200 };

@@ -14,8 +14,8 @@
 #include "base/xalloc.h"
 
 enum {
-	TRACED_LOOKS = 3, /* 0.6 s */
-	ASLEEP_LOOKS = 6, /* 1.2 s */
+	TRACED_LOOKS = 3,  /* 0.6 s */
+	ASLEEP_LOOKS = 15, /* 3 s */
 	PATH_BYTES = 96,
 	COMM_BYTES = 16,
 };
@@ -24,13 +24,14 @@ struct thread_state {
 	pid_t id;
 	char letter; /* of State: in status; 0: not known */
 	pid_t tracer;
+	long waits; /* how often it has gone to sleep */
 };
 
-static pid_t number_of(const char *status, const char *field)
+static long number_of(const char *status, const char *field)
 {
 	const char *const at = strstr(status, field);
 
-	return at == NULL ? 0 : atoi(at + strlen(field));
+	return at == NULL ? 0 : strtol(at + strlen(field), NULL, 10);
 }
 
 static bool read_state(pid_t pid, pid_t thread, struct thread_state *state, struct buffer *text)
@@ -39,7 +40,8 @@ static bool read_state(pid_t pid, pid_t thread, struct thread_state *state, stru
 		return false;
 	const char *const at = strstr(buffer_string(text), "\nState:");
 	*state = (struct thread_state){ .id = thread,
-		.tracer = number_of(buffer_string(text), "\nTracerPid:") };
+		.tracer = (pid_t)number_of(buffer_string(text), "\nTracerPid:"),
+		.waits = number_of(buffer_string(text), "\nvoluntary_ctxt_switches:") };
 	if (at != NULL)
 		state->letter = at[strlen("\nState:") + strspn(at + strlen("\nState:"), " \t")];
 	return true;
@@ -210,7 +212,12 @@ bool process_watch_check(struct process_watch *watch, struct error *err)
 		/* The main thread's, then. */
 	}
 	watch->traced = state.letter == 't' ? watch->traced + 1 : 0;
-	watch->asleep = state.letter == 'D' ? watch->asleep + 1 : 0;
+	/* On a busy machine a healthy thread is found in one such wait after the other. */
+	if (state.letter != 'D')
+		watch->asleep = 0;
+	else
+		watch->asleep = state.waits == watch->waits ? watch->asleep + 1 : 1;
+	watch->waits = state.waits;
 	if (watch->traced >= TRACED_LOOKS)
 		return refuse_traced(watch->process, state.tracer, err);
 	if (watch->asleep >= ASLEEP_LOOKS)
