@@ -567,11 +567,15 @@ static bool read_process(struct unattached_process *unattached, struct error *er
 	       error_set(err, ERROR_NOT_FOUND, "process %d has ended", (int)pid);
 }
 
-/* There is no agent, it cannot be woken, or it does not answer. */
-static bool is_absence(const struct error *err)
+/* There is no agent, or it cannot be woken; not: the process is stopped, so that none can answer.
+ */
+static bool is_absence(const struct process *process, const struct error *err)
 {
-	return err->kind == ERROR_NOT_FOUND || err->kind == ERROR_STATE ||
-	       err->kind == ERROR_TIMEOUT;
+	struct error ignored;
+
+	return err->kind == ERROR_NOT_FOUND ||
+	       ((err->kind == ERROR_STATE || err->kind == ERROR_TIMEOUT) &&
+		       process_explain_silence(process, &ignored));
 }
 
 bool unattached_process_read(
@@ -580,8 +584,8 @@ bool unattached_process_read(
 	struct unattached_process found = { .absence = *err };
 	struct error ignored;
 
-	if (!is_absence(err) || strchr(text, '/') != NULL ||
-		!process_find(text, &found.process, &ignored) || !read_process(&found, err))
+	if (strchr(text, '/') != NULL || !process_find(text, &found.process, &ignored) ||
+		!is_absence(&found.process, err) || !read_process(&found, err))
 		return false;
 	*unattached = found;
 	return true;
