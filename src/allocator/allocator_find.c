@@ -50,7 +50,9 @@ static void explain_stripped_program(
 			: "malloc is inside %s, which has no symbol table: its allocator is "
 			  "unknown",
 		where);
-	if (strlen(id) > 2)
+	if (!search->program_has_jemalloc)
+		error_hint(why, "heapctl attach patches its functions and samples it");
+	else if (strlen(id) > 2)
 		error_hint(why,
 			"install its debug symbols as /usr/lib/debug/.build-id/%.2s/%s.debug, or "
 			"link it with -Wl,--export-dynamic-symbol=mallctl",

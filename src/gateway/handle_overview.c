@@ -15,6 +15,9 @@
 enum {
 	SPAN_MS = 24 * 3600 * 1000,
 	STEPS = 96, /* points of a process */
+	/* Where so few have come that growth is not known, closer together. */
+	YOUNG_STEPS = 75,
+	YOUNG_MS = (MEMORY_DRIFT_POINTS_MIN * SPAN_MS) / STEPS,
 	ROWS_MAX = 500 * STEPS,
 	KEPT_MS = 15 * 1000, /* an answer, for all pages that are open */
 };
@@ -78,6 +81,47 @@ static void add(void *context, const struct store_recent *recent)
 		(struct memory_point){ (double)recent->time_ms / 3600000.0, (double)bytes };
 }
 
+static bool is_young(const struct overview_process *process)
+{
+	return process->count > 0 && process->count < MEMORY_DRIFT_POINTS_MIN;
+}
+
+static void take_points(struct overview_process *process, const struct overview *closer)
+{
+	for (size_t i = 0; i < closer->count; i++) {
+		const struct overview_process *const found = &closer->items[i];
+		if (found->pid != process->pid || found->started_ms != process->started_ms ||
+			strcmp(found->name, process->name) != 0 ||
+			found->figure[0] != process->figure[0] || found->count <= process->count)
+			continue;
+		memcpy(process->points, found->points, sizeof process->points);
+		memcpy(process->times_ms, found->times_ms, sizeof process->times_ms);
+		process->count = found->count;
+		return;
+	}
+}
+
+/* Of a process that is known for an hour, as that is all there is. */
+static bool add_closer_points(
+	struct store *store, int64_t now_ms, struct overview *overview, struct error *err)
+{
+	CLEANUP(overview_deinit) struct overview closer = { 0 };
+	bool is_any_young = false;
+
+	for (size_t i = 0; i < overview->count; i++)
+		is_any_young = is_any_young || is_young(&overview->items[i]);
+	if (!is_any_young)
+		return true;
+	if (!store_each_recent(
+		    store, now_ms - YOUNG_MS, YOUNG_MS / YOUNG_STEPS, ROWS_MAX, add, &closer, err))
+		return false;
+	for (size_t i = 0; i < overview->count; i++) {
+		if (is_young(&overview->items[i]))
+			take_points(&overview->items[i], &closer);
+	}
+	return true;
+}
+
 static void put_growth(struct json_writer *json, const struct overview *overview,
 	const struct overview_process *process)
 {
@@ -127,12 +171,13 @@ static bool make_overview(
 	CLEANUP(overview_deinit) struct overview overview = { 0 };
 	CLEANUP(buffer_deinit) struct buffer body = BUFFER_OR_EXIT;
 	struct gateway *const gateway = context;
-	const int64_t from_ms = clock_realtime_ms() - SPAN_MS;
+	const int64_t now_ms = clock_realtime_ms(), from_ms = now_ms - SPAN_MS;
 	struct json_writer json;
 
 	(void)clients;
 	if (!store_each_recent(
-		    gateway->store, from_ms, SPAN_MS / STEPS, ROWS_MAX, add, &overview, err))
+		    gateway->store, from_ms, SPAN_MS / STEPS, ROWS_MAX, add, &overview, err) ||
+		!add_closer_points(gateway->store, now_ms, &overview, err))
 		return false;
 	for (size_t i = 0; i < overview.count; i++) {
 		struct overview_process *const process = &overview.items[i];

@@ -211,13 +211,13 @@ class Views(PageCase):
         page.wait_for("document.querySelector('.spark .note title')")
         self.assertEqual(page.serious_complaints(), [])
 
-    def add_rows(self, name, figures):
-        """Earlier snapshots of its process with these figures, 15 minutes apart."""
+    def add_rows(self, name, figures, minutes=15):
+        """Earlier snapshots of its process with these figures, so far apart."""
         with contextlib.closing(sqlite3.connect(os.path.join(self.folder, "history/index.sqlite"), timeout=60)) as index, index:
             time_ms, pid, started_ms = index.execute("SELECT time_ms, pid, started_ms FROM snapshot WHERE target = ? ORDER BY id", (name,)).fetchone()
             for i, allocated in enumerate(reversed(figures), 1):
                 index.execute("INSERT INTO snapshot (time_ms, target, pid, started_ms, file, bytes, allocated, rss) VALUES (?, ?, ?, ?, ?, 1, ?, ?)",
-                              (time_ms - 15 * i * MINUTE_MS, name, pid, started_ms, f"{name}.{i}", allocated, allocated))
+                              (time_ms - minutes * i * MINUTE_MS, name, pid, started_ms, f"{name}.{i}", allocated, allocated))
 
     def test_the_list_of_targets_begins_with_what_matters_most(self):
         self.end(self.process)
@@ -251,6 +251,21 @@ class Views(PageCase):
         page.press("Enter")
         page.wait_for("document.querySelector('.timeline path.line')")
         self.assertEqual(page.serious_complaints(), [])
+
+    def test_the_growth_of_a_process_that_is_known_for_an_hour(self):
+        self.end(self.process)
+        process, _ = self.start_named_redis(NAME)
+        self.start_gateway("--history", os.path.join(self.folder, "history"), "--history-every", "24hrs", process.pid)
+        now = wait_until(lambda: self.get(f"/targets/{NAME}/api/v1/timeline").json["snapshots"], "a snapshot")[-1]["allocated"]
+        self.add_rows(NAME, [now * (100 + i + i % 2) // 130 for i in range(20)], minutes=2)
+
+        def grown():
+            known = self.get("/api/v1/overview").json["processes"][0]
+            return len(known["points"]) == 21 and known["growth"]
+        growth = wait_until(grown, "the growth")
+        self.assertTrue(growth["is_significant"])
+        low, high = growth["interval95"]
+        self.assertTrue(low < 30 * now / 130 < high, growth)
 
     def test_findings_that_are_still_computed_are_left_with_the_view(self):
         process = self.start_history(3)
