@@ -298,7 +298,7 @@ class Shown(FleetCase, ViewCase):
         self.check_view(page, "versions")
 
     def test_a_question_that_takes_long_is_cancelled_in_the_database_too(self):
-        relay = Relay(self, server.port)
+        relay = Counts(self, server.port)
         self.serve(store=(server.url(user="viewer", port=relay.port), "--store-password-file", server.viewer_file))
         page = self.open_page()
         page.wait_for_text("Services and versions")
