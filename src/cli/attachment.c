@@ -571,11 +571,12 @@ static bool read_process(struct unattached_process *unattached, struct error *er
  */
 static bool is_absence(const struct process *process, const struct error *err)
 {
+	struct process_watch watch = { .process = process };
 	struct error ignored;
 
 	return err->kind == ERROR_NOT_FOUND ||
 	       ((err->kind == ERROR_STATE || err->kind == ERROR_TIMEOUT) &&
-		       process_explain_silence(process, &ignored));
+		       process_explain_silence(&watch, &ignored));
 }
 
 bool unattached_process_read(

@@ -355,9 +355,13 @@ static bool exchange_once(const struct target *target, const struct agent_call *
 		.type = call->type,
 		.beginning = call->beginning,
 	};
-	if (!http_call(&stream, &request, answer, err))
-		return !answer->output_failed && name_target(target, &stream, err);
-	return true;
+	if (http_call(&stream, &request, answer, err))
+		return true;
+	/* A survey's limit may be shorter than what tells a long wait from short ones. */
+	if (err->kind == ERROR_TIMEOUT && answer_wait.watch.asleep > 0 &&
+		!process_explain_silence(&answer_wait.watch, err))
+		return false;
+	return !answer->output_failed && name_target(target, &stream, err);
 }
 
 /*

@@ -166,5 +166,5 @@ struct process_watch {
 enum { PROCESS_WATCH_INTERVAL_MS = 200 };
 MUST_CHECK bool process_watch_check(struct process_watch *watch, struct error *err);
 
-/* The same for one that was silent already: repeats the check as often as that needs. */
-MUST_CHECK bool process_explain_silence(const struct process *process, struct error *err);
+/* The same for one that was silent already: goes on with the checks as long as that needs. */
+MUST_CHECK bool process_explain_silence(struct process_watch *watch, struct error *err);

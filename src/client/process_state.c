@@ -228,14 +228,12 @@ bool process_watch_check(struct process_watch *watch, struct error *err)
 	return true;
 }
 
-bool process_explain_silence(const struct process *process, struct error *err)
+bool process_explain_silence(struct process_watch *watch, struct error *err)
 {
-	struct process_watch watch = { .process = process };
-
 	for (int i = 0; i < ASLEEP_LOOKS; i++) {
-		if (!process_watch_check(&watch, err))
+		if (!process_watch_check(watch, err))
 			return false;
-		if (watch.traced == 0 && watch.asleep == 0)
+		if (watch->traced == 0 && watch->asleep == 0)
 			return true;
 		poll(NULL, 0, PROCESS_WATCH_INTERVAL_MS);
 	}

@@ -84,7 +84,8 @@ bool target_connect_socket(const struct target *target, struct stream *stream, s
 	}
 	/* Its queue is full: it has not taken a connection for long. */
 	if (err->errnum == EAGAIN && target->process.pid != 0 &&
-		process_explain_silence(&target->process, err))
+		process_explain_silence(
+			&(struct process_watch){ .process = &target->process }, err))
 		error_set(err, ERROR_TIMEOUT, "%s takes no connections: its agent is busy or hangs",
 			target->label);
 	return false;

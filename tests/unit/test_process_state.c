@@ -39,7 +39,7 @@ static bool explain(pid_t pid, struct error *err)
 
 	if (!process_read(pid, &process, err))
 		fail_msg("%s", err->message);
-	return process_explain_silence(&process, err);
+	return process_explain_silence(&(struct process_watch){ .process = &process }, err);
 }
 
 static void end(pid_t pid)
