@@ -293,6 +293,7 @@ class Shown(FleetCase, ViewCase):
         page.wait_for_text("grows", ".panel h2")
         self.check_view(page, "growth")
         page.click_on("Versions")
+        page.wait_for_text("choose a service")
         page.choose("select", "api")
         page.wait_for_text("differs", ".panel h2")
         self.check_view(page, "versions")
