@@ -854,14 +854,24 @@ class Report(unittest.TestCase):
         odd = shutil.copy(self.first, self.path("a file.heap"))
         self.assertIn(f"\nheapctl view '{odd}'\n", self.on_a_terminal("report", odd, NO_COLOR="1"))
 
-    def test_the_shell_on_a_terminal(self):
-        """On a terminal jeprof's default is the shell; the line editor repeats what is typed."""
+    @contextlib.contextmanager
+    def shell_on_a_terminal(self, command, **environment):
+        """It and its terminal, which is closed at the end."""
         main, terminal = pty.openpty()
-        shell = subprocess.Popen([self.jeprof(), str(STORE), self.first], stdin=terminal, stdout=terminal, stderr=terminal,
-                                 close_fds=True, env=dict(os.environ, TERM="dumb", HOME=self.folder))
+        shell = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, close_fds=True,
+                                 env=dict(os.environ, TERM="dumb", **environment))
         os.close(terminal)
         try:
-            seen = self.read_until(main, b"(jeprof) ")
+            yield shell, main
+        finally:
+            shell.kill()
+            shell.wait()
+            os.close(main)
+
+    def test_the_shell_on_a_terminal(self):
+        """On a terminal jeprof's default is the shell; the line editor repeats what is typed."""
+        with self.shell_on_a_terminal([self.jeprof(), str(STORE), self.first], HOME=self.folder) as (shell, main):
+            self.read_until(main, b"(jeprof) ")
             os.write(main, b"top3\n")
             seen = self.read_until(main, b"load_table")
             self.assertIn(b"Total:", seen)
@@ -869,28 +879,16 @@ class Report(unittest.TestCase):
             self.assertIn(b"peek load_table", self.read_until(main, b"-----"))
             os.write(main, b"quit\n")
             self.assertEqual(shell.wait(60), 0)
-        finally:
-            shell.kill()
-            shell.wait()
-            os.close(main)
 
     def test_the_shell_keeps_its_lines_for_the_next_session(self):
         for typed, seen in ((b"top3\nquit\n", b"load_table"), (b"\x10\x10\n", b"Total:"), (b"quit\n", b"quit")):
-            main, terminal = pty.openpty()
-            shell = subprocess.Popen([HEAPCTL, "report", "--interactive", self.first], stdin=terminal, stdout=terminal, stderr=terminal,
-                                     close_fds=True, env=dict(os.environ, TERM="dumb", XDG_STATE_HOME=self.path("state")))
-            os.close(terminal)
-            try:
+            with self.shell_on_a_terminal([HEAPCTL, "report", "--interactive", self.first], XDG_STATE_HOME=self.path("state")) as (shell, main):
                 self.read_until(main, b"(heapctl) ")
                 os.write(main, typed)
                 self.read_until(main, seen)
                 if b"quit" not in typed:
                     os.write(main, b"quit\n")
                 self.assertEqual(shell.wait(60), 0)
-            finally:
-                shell.kill()
-                shell.wait()
-                os.close(main)
         kept = pathlib.Path(self.path("state/heapctl/report_history"))
         self.assertEqual([line for line in kept.read_text().splitlines() if line == "top3"], ["top3"] * 2)
         self.assertEqual(kept.stat().st_mode & 0o777, 0o600)
