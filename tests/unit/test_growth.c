@@ -3,17 +3,8 @@
 
 #include <math.h>
 
+#include "random_numbers.h"
 #include "unit.h"
-
-static uint64_t random_state;
-
-static double chance(void)
-{
-	random_state ^= random_state >> 12;
-	random_state ^= random_state << 25;
-	random_state ^= random_state >> 27;
-	return (double)((random_state * UINT64_C(2685821657736338717)) >> 11) / 9007199254740992.0;
-}
 
 /* By inversion, in pieces that exp() can hold. */
 static unsigned poisson(double mean)

@@ -3,19 +3,10 @@
 
 #include <math.h>
 
+#include "random_numbers.h"
 #include "unit.h"
 
 enum { COUNT = 48, TRIES = 2000 };
-
-static uint64_t random_state;
-
-static double chance(void)
-{
-	random_state ^= random_state >> 12;
-	random_state ^= random_state << 25;
-	random_state ^= random_state >> 27;
-	return (double)((random_state * UINT64_C(2685821657736338717)) >> 11) / 9007199254740992.0;
-}
 
 /* Nearly normal, of variance 1. */
 static double noise(void)

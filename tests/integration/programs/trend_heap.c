@@ -18,6 +18,8 @@
 
 #include <jemalloc/jemalloc.h>
 
+#include "random_numbers.h"
+
 enum { MOST = 65536 };
 
 struct site {
@@ -27,16 +29,6 @@ struct site {
 
 static struct site statics, fast, slow, noisy, leak, step, cycle, half, busy, busy_leak, slowest,
 	mixed, few;
-static uint64_t state;
-
-/* xorshift64*: the program's own chance, the same for the same seed. */
-static double chance(void)
-{
-	state ^= state >> 12;
-	state ^= state << 25;
-	state ^= state >> 27;
-	return (double)((state * UINT64_C(2685821657736338717)) >> 11) / 9007199254740992.0;
-}
 
 #define SITE __attribute__((noinline)) static void
 
@@ -175,7 +167,7 @@ int main(int argc, char **argv)
 	struct site *const all[] = { &statics, &fast, &slow, &noisy, &leak, &step, &cycle, &half,
 		&busy, &busy_leak, &slowest, &mixed, &few };
 
-	state = strtoull(argv[5], NULL, 10) * 2 + 1;
+	random_state = strtoull(argv[5], NULL, 10) * 2 + 1;
 	for (int replicate = 0; replicate < atoi(argv[2]); replicate++) {
 		for (int round = 0; round < rounds; round++) {
 			site_static();

@@ -13,18 +13,11 @@
 
 #include <jemalloc/jemalloc.h>
 
+#include "random_numbers.h"
+
 enum { SITES = 256, MOST = 2048, OBJECT_BYTES = 128 };
 
 static void *blocks[SITES][MOST];
-static uint64_t state;
-
-static double chance(void)
-{
-	state ^= state >> 12;
-	state ^= state << 25;
-	state ^= state >> 27;
-	return (double)((state * UINT64_C(2685821657736338717)) >> 11) / 9007199254740992.0;
-}
 
 /* A function for each site: the call differs, so that no two are folded into one. */
 #define SITE(n)                                               \
@@ -80,7 +73,7 @@ int main(int argc, char **argv)
 {
 	if (argc < 5)
 		return 2;
-	state = strtoull(argv[4], NULL, 10) * 2 + 1;
+	random_state = strtoull(argv[4], NULL, 10) * 2 + 1;
 	for (int replicate = 0; replicate < atoi(argv[2]); replicate++) {
 		for (int round = 0; round < atoi(argv[3]); round++) {
 			char path[4096];
