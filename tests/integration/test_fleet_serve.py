@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """heapctl serve --send and heapctl send --follow: the history goes to a real ClickHouse by itself."""
+import contextlib
 import json
 import os
 import pathlib
@@ -11,7 +12,7 @@ import unittest
 
 from clickhouse import start_for_module
 from gateway import GatewayCase
-from processes import BUILD, HEAPCTL, free_port, need, own_name, wait_until
+from processes import BUILD, HEAPCTL, children_of, free_port, need, own_name, wait_until
 
 SERVICE = own_name("spool")
 
@@ -54,11 +55,11 @@ class SendingCase(GatewayCase):
 
     def sender(self, gateway):
         """The pid of the process that sends."""
-        for path in pathlib.Path(f"/proc/{gateway.pid}/task").glob("*/children"):
-            for pid in path.read_text().split():
+        for pid in children_of(gateway.pid):
+            with contextlib.suppress(OSError):
                 words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
                 if b"--follow" in words and os.path.basename(os.readlink(f"/proc/{pid}/exe")) == "heapctl-fleet":
-                    return int(pid)
+                    return pid
         return None
 
     def metric(self, name):

@@ -19,7 +19,7 @@ import unittest
 
 from gateway import FakeAgent, GatewayCase, fake_status
 from json_schema import Schemas
-from processes import AGENT, BUILD, HEAPCTL, SANITIZED, children_of, free_port, need, own_name, stop, wait_until
+from processes import AGENT, BUILD, HEAPCTL, SANITIZED, children_of, free_port, need, own_name, stop, thread_called, wait_until
 from sampled_profiles import pprof_with_file
 
 SEVERAL = own_name("both")
@@ -731,7 +731,7 @@ class Trouble(GatewayCase):
 
     def test_no_more_are_let_in_while_those_before_are_still_being_seated(self):
         gateway = self.start_gateway("1")
-        seater = wait_until(lambda: self.thread_called(gateway.pid, "MHD-listen"), "the thread that starts the others")
+        seater = int(wait_until(lambda: thread_called(gateway.pid, "MHD-listen"), "the thread that starts the others").name)
         descriptors = lambda: len(os.listdir(f"/proc/{gateway.pid}/fd"))
         before = descriptors()
         with starved(seater):
@@ -817,13 +817,6 @@ class Trouble(GatewayCase):
         for s in sockets:
             self.addCleanup(s.close)
         return sockets
-
-    @staticmethod
-    def thread_called(pid, name):
-        for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
-            if (task / "comm").read_text().strip() == name:
-                return int(task.name)
-        return None
 
     def test_too_much_is_refused(self):
         self.start_gateway("1")

@@ -72,7 +72,7 @@ def open_descriptors(task):
     closed while they are listed is left out."""
     found = {}
     for name in os.listdir(f"{task}/fd"):
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             found[int(name)] = os.readlink(f"{task}/fd/{name}")
     return found
 
@@ -87,14 +87,20 @@ def listens(path):
     return False
 
 
+def numbers_in(folder):
+    """The processes of /proc, or the threads of a process. Any of them may have ended; glob() asks each whether it has a
+    file and fails where it ended meanwhile."""
+    return sorted(int(name) for name in os.listdir(folder) if name.isdigit())
+
+
 def other_gateways():
     """The pids of all heapctl serve on this machine."""
     found = []
-    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+    for pid in numbers_in("/proc"):
         with contextlib.suppress(OSError):
-            words = path.read_bytes().split(b"\0")
+            words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
             if len(words) > 1 and words[0].endswith(b"heapctl") and words[1] == b"serve":
-                found.append(int(path.parent.name))
+                found.append(pid)
     return found
 
 
@@ -118,9 +124,13 @@ def wait_until_unused(condition, what):
 
 def stop(pid):
     """Stops a process and waits until all of its threads stand still; SIGCONT lets them go on."""
+    def stands(tid):
+        with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+            return "\nState:\tT" in pathlib.Path(f"/proc/{pid}/task/{tid}/status").read_text()
+        return True
+
     os.kill(pid, signal.SIGSTOP)
-    tasks = pathlib.Path(f"/proc/{pid}/task")
-    wait_until(lambda: all("\nState:\tT" in (task / "status").read_text() for task in tasks.iterdir()), "the process to stop")
+    wait_until(lambda: all(map(stands, numbers_in(f"/proc/{pid}/task"))), "the process to stop")
 
 
 # Distinguishes the processes of this run of the tests from those of another run at the same time.
@@ -221,13 +231,12 @@ def is_alive(pid):
 
 
 def children_of(pid):
-    """Direct children, by every thread."""
+    """Direct children, by every thread; none of a process that has ended."""
     found = []
-    for path in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            found += [int(child) for child in path.read_text().split()]
-        except OSError:
-            pass
+    with contextlib.suppress(OSError):
+        for tid in numbers_in(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError):
+                found += map(int, pathlib.Path(f"/proc/{pid}/task/{tid}/children").read_text().split())
     return found
 
 
@@ -243,15 +252,20 @@ def mapped_code(pid, path=""):
     return found
 
 
+def thread_called(pid, name):
+    """The folder in /proc of a thread with that name, None where there is none."""
+    with contextlib.suppress(OSError):
+        for tid in numbers_in(f"/proc/{pid}/task"):
+            task = pathlib.Path(f"/proc/{pid}/task/{tid}")
+            with contextlib.suppress(OSError):
+                if (task / "comm").read_text() == f"{name}\n":
+                    return task
+    return None
+
+
 def agent_thread(pid):
     """The folder in /proc of the agent's thread in that process, None where there is none."""
-    try:
-        for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
-            if (task / "comm").read_text() == "heapctl\n":
-                return task
-    except OSError:
-        pass
-    return None
+    return thread_called(pid, "heapctl")
 
 
 WAKE_SIGNAL = signal.SIGRTMAX - 3

@@ -10,14 +10,10 @@ import socket
 import subprocess
 import time
 
+from processes import children_of, free_port
+
 START_SECONDS = 120
 TICKS = os.sysconf("SC_CLK_TCK")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def find(name, *patterns):
@@ -94,11 +90,7 @@ class Server:
     def pids(self):
         found = [self.process.pid]
         for pid in found:
-            for path in glob.glob(f"/proc/{pid}/task/*/children"):
-                try:
-                    found += map(int, pathlib.Path(path).read_text().split())
-                except OSError:
-                    pass
+            found += children_of(pid)
         return found
 
     def cpu_seconds(self):

@@ -13,7 +13,7 @@ import threading
 import time
 import unittest
 
-from processes import BUILD, Case, free_port, is_alive, jemalloc_path, need, own_name, wait_until
+from processes import BUILD, Case, free_port, is_alive, jemalloc_path, need, numbers_in, own_name, wait_until
 
 PLUGIN = BUILD / "plugins/trafficserver/memory_profile.so"
 BALLAST = BUILD / "tests/integration/ballast.so"
@@ -144,10 +144,10 @@ class TrafficServerCase(Case):
 
     def end_left_over(self):
         """Processes that work in this test's own folder."""
-        for path in pathlib.Path("/proc").glob("[0-9]*/cwd"):
+        for pid in numbers_in("/proc"):
             try:
-                if os.readlink(path) == str(self.root):
-                    os.kill(int(path.parent.name), signal.SIGKILL)
+                if os.readlink(f"/proc/{pid}/cwd") == str(self.root):
+                    os.kill(pid, signal.SIGKILL)
             except OSError:
                 pass
 
