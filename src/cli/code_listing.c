@@ -8,6 +8,7 @@
 #include "analysis/function_name.h"
 #include "base/utf8.h"
 #include "base/xalloc.h"
+#include "cli/code_file.h"
 #include "cli/disassembly.h"
 #include "cli/verb.h"
 #include "render/quantity.h"
@@ -17,12 +18,22 @@ enum {
 	EXTRA_LINES_MAX = 400,
 };
 
-/* Columns before the first character; SIZE_MAX for an empty line. */
-static struct source_place place_of(const struct report_session *session)
+/* Of the first build of the module that a profile names. */
+static const char *build_of(const struct report_session *session, const char *module)
 {
-	return (struct source_place){ session->options->sysroot, session->options->source_root };
+	for (size_t i = 0; i < session->profile_count; i++) {
+		const struct profile *const profile = session->profiles[i];
+		for (size_t m = 0; m < profile->mapping_count; m++) {
+			const struct profile_mapping *const mapping = &profile->mappings[m];
+			if (mapping->build_id[0] != '\0' &&
+				strcmp(path_base_name(mapping->path), module) == 0)
+				return mapping->build_id;
+		}
+	}
+	return "";
 }
 
+/* Columns before the first character; SIZE_MAX for an empty line. */
 static size_t indentation(const struct code_file *file, size_t line)
 {
 	const char *const text = file->lines[line - 1];
@@ -60,6 +71,7 @@ enum { CONTEXT_LINES = 5 };
 struct listed {
 	const char *function;
 	const char *file;
+	const char *module;
 	uint32_t start_line;
 	size_t first; /* in lister.order */
 	size_t count;
@@ -113,8 +125,8 @@ static void group(struct lister *lister)
 			lister->count == 0 ? NULL : &lister->functions[lister->count - 1];
 		if (last == NULL || last->function != node->function || last->file != node->file) {
 			last = XAPPEND(lister->functions, lister->count, lister->capacity);
-			*last = (struct listed){ node->function, node->file, node->start_line, i, 0,
-				0 };
+			*last = (struct listed){ node->function, node->file, node->module,
+				node->start_line, i, 0, 0 };
 		}
 		last->count++;
 	}
@@ -190,7 +202,8 @@ static void write_header(struct lister *lister, const struct listed *function)
 static void write_function(struct lister *lister, const struct listed *function)
 {
 	CLEANUP(code_file_close) struct code_file source = { 0 };
-	const struct source_place place = place_of(lister->session);
+	const struct source_place place =
+		source_place_of(lister->session, build_of(lister->session, function->module));
 	struct error err;
 	size_t at = function->first;
 	const uint32_t lowest = line_of(lister, at);
@@ -365,7 +378,7 @@ static void write_routine(const struct page *page, const struct routine *routine
 	CLEANUP(code_file_close) struct code_file source = { 0 };
 	const uint32_t first = first_line(routine, disassembly);
 	CLEANUP(free_cleanup) uint32_t *lines = place_lines(routine, disassembly, first);
-	const struct source_place place = place_of(page->session);
+	const struct source_place place = source_place_of(page->session, routine->build_id);
 	uint32_t last = first;
 	struct error err;
 

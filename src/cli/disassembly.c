@@ -13,9 +13,8 @@
 
 #include "analysis/function_name.h"
 #include "base/buffer.h"
-#include "base/file.h"
 #include "base/xalloc.h"
-#include "cli/source_root.h"
+#include "cli/code_file.h"
 #include "render/quantity.h"
 #include "symbol/elf_image.h"
 #include "symbol/symbol_table.h"
@@ -112,6 +111,7 @@ static struct routine *find_routine(
 	*routine = (struct routine){
 		.name = "",
 		.source = "",
+		.build_id = "",
 		.path = string_pool_add(&list->strings, path),
 		.start = match->start,
 		.limit = match->start + match->size,
@@ -151,6 +151,7 @@ static void add_node(
 	if (routine->source[0] == '\0' && node->file[0] != '\0') {
 		routine->source = string_pool_add(&finder->list->strings, node->file);
 		routine->start_line = node->start_line;
+		routine->build_id = string_pool_add(&finder->list->strings, mapping->build_id);
 	}
 	*XAPPEND(routine->places, routine->count, routine->capacity) =
 		(struct routine_place){ vaddr, totals->flat.value, totals->cumulative.value };
@@ -342,69 +343,6 @@ void disassembly_deinit(struct disassembly *disassembly)
 	*disassembly = (struct disassembly){ 0 };
 }
 
-/* Larger than any source file; a damaged profile may name any file. */
-enum { SOURCE_BYTES_MAX = 256 * 1024 * 1024 };
-
-static void split(struct code_file *file)
-{
-	size_t capacity = 0;
-	size_t size_capacity = 0;
-	const char *at = file->map.data;
-	const char *const end = at + file->map.size;
-
-	while (at != NULL && at < end) {
-		const char *const newline = memchr(at, '\n', (size_t)(end - at));
-		const char *const line_end = newline == NULL ? end : newline;
-		size_t size = (size_t)(line_end - at);
-		if (size > 0 && at[size - 1] == '\r')
-			size--;
-		file->lines = xgrow(file->lines, &capacity, file->count + 1, sizeof *file->lines);
-		file->sizes =
-			xgrow(file->sizes, &size_capacity, file->count + 1, sizeof *file->sizes);
-		file->lines[file->count] = at;
-		file->sizes[file->count++] = size;
-		at = line_end + 1;
-	}
-}
-
-bool code_file_open(const char *path, const struct source_place *place, struct code_file *file,
-	struct error *err)
-{
-	const char *const sysroot = place->sysroot;
-	struct code_file opened = { 0 };
-	struct error first;
-
-	if (place->root != NULL) {
-		if (!source_root_map(place->root, path, &opened.map, err))
-			return false;
-	} else if (!file_map(path, &opened.map, &first)) {
-		CLEANUP(free_cleanup)
-		char *below = xasprintf("%s%s", sysroot == NULL ? "" : sysroot, path);
-		if (sysroot == NULL || !file_map(below, &opened.map, err)) {
-			error_set(err, ERROR_NOT_FOUND, "source file not found: %.300s",
-				first.message);
-			return error_hint(err, "%s",
-				path[0] == '/' ? "point --sysroot at a folder with the sources"
-					       : "run heapctl in the folder that it was built in");
-		}
-	}
-	if (opened.map.size > SOURCE_BYTES_MAX) {
-		code_file_close(&opened);
-		return error_set(err, ERROR_INPUT, "%s: too long for a source file", path);
-	}
-	split(&opened);
-	*file = opened;
-	return true;
-}
-
-void code_file_close(struct code_file *file)
-{
-	file_unmap(&file->map);
-	free(file->lines);
-	free(file->sizes);
-	*file = (struct code_file){ 0 };
-}
-
 /* How the figures of assembly are written. */
 struct annotation {
 	const struct view *view;
@@ -482,8 +420,7 @@ bool routine_write_assembly(const struct routine *routine, const struct report_s
 {
 	const struct render_options *const options = &session->options->render;
 	const struct routine_place sum = routine_sum(routine, routine->start, routine->limit);
-	const struct source_place place = { session->options->sysroot,
-		session->options->source_root };
+	const struct source_place place = source_place_of(session, routine->build_id);
 	const struct annotation annotation = { view, options, place, out };
 	CLEANUP(disassembly_deinit) struct disassembly disassembly = { 0 };
 

@@ -10,7 +10,6 @@
 #include "analysis/filter.h"
 #include "base/buffer.h"
 #include "base/error.h"
-#include "base/file.h"
 #include "base/string_pool.h"
 #include "cli/report_session.h"
 
@@ -22,9 +21,10 @@ struct routine_place {
 };
 
 struct routine {
-	const char *name;   /* the view's */
-	const char *source; /* file of its first place with one; "" when unknown */
-	const char *path;   /* the ELF file to read instructions from */
+	const char *name;     /* the view's */
+	const char *source;   /* file of its first place with one; "" when unknown */
+	const char *build_id; /* of the program that has that place; "" when unknown */
+	const char *path;     /* the ELF file to read instructions from */
 	uint64_t start, limit;
 	uint32_t start_line;
 	struct routine_place *places;
@@ -76,24 +76,6 @@ char *disassembly_find_tool(const char *tool, const char *tools);
 MUST_CHECK bool disassembly_make(struct disassembly *disassembly, const char *objdump,
 	const struct routine *routine, struct error *err);
 void disassembly_deinit(struct disassembly *disassembly);
-
-/* A file of source code. */
-struct code_file {
-	struct file_map map;
-	const char **lines; /* lines[0] is line 1; not terminated */
-	size_t *sizes;	    /* without the end of the line */
-	size_t count;
-};
-
-/* Where sources are: as they were built, below `sysroot` too, or below `root` alone; or NULL. */
-struct source_place {
-	const char *sysroot, *root;
-};
-
-/* ERROR_NOT_FOUND says where it was looked for. */
-MUST_CHECK bool code_file_open(const char *path, const struct source_place *place,
-	struct code_file *file, struct error *err);
-void code_file_close(struct code_file *file);
 
 /* Appends the instructions of the routine with their figures, and the source that they are of. */
 MUST_CHECK bool routine_write_assembly(const struct routine *routine,

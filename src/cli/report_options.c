@@ -162,9 +162,11 @@ const struct verb_option report_option_table[] = {
 	{ 0, "sysroot", 0, "DIR", .help = "look for all files below this folder",
 		.complete = "@folder", TEXT(sysroot) },
 	{ 0, "source-root", 0, "DIR",
-		.help = "for --list and --weblist: read sources below this folder alone",
+		.help = "for --list and --weblist: of this machine, read sources below this folder "
+			"alone",
 		.complete = "@folder", TEXT(source_root) },
-	{ OPTION_DEBUGINFOD, "debuginfod", 0, "URL", .help = "ask this server for debug files" },
+	{ OPTION_DEBUGINFOD, "debuginfod", 0, "URL",
+		.help = "ask this server for debug files, and for sources that are not here" },
 	{ OPTION_DEBUGINFOD_TIMEOUT, "debuginfod-timeout", 0, "SECONDS", .min = 0,
 		.max = SECONDS_MAX, .help = "time limit for all its answers together [30]" },
 

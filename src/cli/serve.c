@@ -83,7 +83,8 @@ static const struct verb_option options[] = {
 		.help = "with --send: the first line of this file is the user's password",
 		.complete = "@file" },
 	{ OPTION_DEBUGINFOD, "debuginfod", 0, "URL",
-		.help = "with --send: ask this server for debug files that are not here" },
+		.help = "ask this server for debug files that are not here, and for the source "
+			"beside the figures" },
 	{ OPTION_IDENTITY, "service", 0, "NAME",
 		.help = "with --send: the service of all targets [what each one says]" },
 	{ OPTION_IDENTITY, "version", 0, "TEXT", .help = "with --send: its version" },
@@ -128,9 +129,6 @@ static bool take_sending(
 				? identity_set_label(&words->identity, parser->value, err)
 				: identity_set(&words->identity, name, parser->value, err)))
 		return false;
-	if (parser->option->id == OPTION_DEBUGINFOD &&
-		!report_options_check_servers(parser->value, err))
-		return false;
 	/* With its dashes, as one word: no value is taken for an option. */
 	words->texts[words->count++] = xasprintf("--%s=%s", name, parser->value);
 	return true;
@@ -171,9 +169,13 @@ static int run(const struct verb *verb, int argc, char **argv)
 			break;
 		case OPTION_SEND_TEXT:
 		case OPTION_IDENTITY:
-		case OPTION_DEBUGINFOD:
 			if (!take_sending(&words, &parser, &err))
 				return option_refuse_error(&parser, &err);
+			break;
+		case OPTION_DEBUGINFOD:
+			if (!report_options_check_servers(parser.value, &err))
+				return option_refuse_error(&parser, &err);
+			serve.debuginfod = parser.value;
 			break;
 		default:
 			return parser.exit_code;
@@ -185,6 +187,8 @@ static int run(const struct verb *verb, int argc, char **argv)
 		return verb_usage(verb, "%s goes with --send", words.texts[0]);
 	if (serve.send_url != NULL && !destination_url_check(serve.send_url, &err))
 		return verb_fail(&err);
+	if (serve.send_url != NULL && serve.debuginfod != NULL)
+		words.texts[words.count++] = xasprintf("--debuginfod=%s", serve.debuginfod);
 	serve.send_arguments = words.texts;
 	if (serve.store_url != NULL && !store_url_check(serve.store_url, &err))
 		return verb_fail(&err);

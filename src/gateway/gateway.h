@@ -84,7 +84,8 @@ struct gateway {
 	struct result_cache render_cache;  /* what was rendered from them */
 	struct worker_pool workers;
 	struct store *store;		     /* NULL: no history is kept */
-	const char *source_root;	     /* NULL: no source is shown */
+	const char *source_root;	     /* NULL: no source of this machine is shown */
+	const char *debuginfod;		     /* servers for names and sources; NULL for none */
 	bool shows_disasm;		     /* of programs that profiles of targets name */
 	const char *symbols_folder;	     /* NULL: no symbols are served */
 	struct watch_manager *watch_manager; /* NULL: nothing is watched */

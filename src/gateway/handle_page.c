@@ -182,7 +182,8 @@ bool api_targets(struct gateway *gateway, const struct request *request, struct 
 		put_problem(&json, &list.problems[i]);
 	json_array_end(&json);
 	json_member_bool(&json, "keeps_history", gateway->store != NULL);
-	json_member_bool(&json, "has_source", gateway->source_root != NULL);
+	json_member_bool(
+		&json, "has_source", gateway->source_root != NULL || gateway->debuginfod != NULL);
 	json_member_bool(&json, "has_watch_file", gateway->watch_manager != NULL);
 	json_object_end(&json);
 	reply_buffer(reply, 200, JSON_TYPE, &body);

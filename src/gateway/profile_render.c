@@ -13,6 +13,9 @@
 #include "client/agent_client.h"
 #include "profile/profile_read.h"
 
+/* For all that a picture asks of debuginfod servers: a user waits for it. */
+enum { DEBUGINFOD_SECONDS = 15 };
+
 void run_profiles_deinit(struct run_profiles *profiles)
 {
 	blob_drop(profiles->profile);
@@ -202,9 +205,11 @@ static bool is_disasm(const struct profile_format *format)
 static bool check_code(
 	const struct profile_render *render, const struct gateway *gateway, struct error *err)
 {
-	if (is_source(render->format) && gateway->source_root == NULL) {
+	if (is_source(render->format) && gateway->source_root == NULL &&
+		gateway->debuginfod == NULL) {
 		error_set(err, ERROR_DENIED, "this gateway shows no source");
-		return error_hint(err, "start heapctl serve with --source-root DIR");
+		return error_hint(
+			err, "start heapctl serve with --source-root DIR or --debuginfod URL");
 	}
 	if (is_disasm(render->format) && !gateway->shows_disasm) {
 		error_set(err, ERROR_DENIED, "this gateway shows no assembly");
@@ -243,6 +248,7 @@ bool profile_render_read(struct profile_render *render, const struct gateway *ga
 	render->is_churn = request_number(request, "churn", 0) != 0;
 	render->function = request_text(request, "function");
 	render->source_root = gateway->source_root;
+	render->debuginfod = gateway->debuginfod;
 	return (!is_source(render->format) && !is_disasm(render->format)) ||
 	       check_code(render, gateway, err);
 }
@@ -267,6 +273,10 @@ void profile_render_add_options(const struct profile_render *render, struct comm
 			render->source_root == NULL ? "/dev/null" : render->source_root);
 	} else {
 		command_line_add(line, render->format->option, NULL);
+	}
+	if (render->debuginfod != NULL) {
+		command_line_add(line, "--debuginfod", render->debuginfod);
+		add_number(line, "--debuginfod-timeout", DEBUGINFOD_SECONDS);
 	}
 	if (render->counter != NULL) {
 		char option[32];

@@ -51,14 +51,14 @@ extern const char *const profile_format_names[];
 struct profile_render {
 	const struct profile_format *format;
 	int64_t id;
-	int64_t base_id;	      /* compared with; -1 for none */
-	bool is_of_snapshots;	      /* both are times of snapshots */
-	const char *counter;	      /* NULL: bytes in use */
-	const char *granularity;      /* NULL: functions */
-	const char *file, *base_file; /* what they are called; NULL: by their ids */
-	const char *function;	      /* of source: a pattern */
-	const char *source_root;
-	const char *focus, *ignore; /* patterns; NULL for none */
+	int64_t base_id;		      /* compared with; -1 for none */
+	bool is_of_snapshots;		      /* both are times of snapshots */
+	const char *counter;		      /* NULL: bytes in use */
+	const char *granularity;	      /* NULL: functions */
+	const char *file, *base_file;	      /* what they are called; NULL: by their ids */
+	const char *function;		      /* of source: a pattern */
+	const char *source_root, *debuginfod; /* the gateway's */
+	const char *focus, *ignore;	      /* patterns; NULL for none */
 	const char *show, *hide, *show_from;
 	const char *thread, *bytes; /* of the samples: a number or name, LOW:HIGH */
 	int64_t first, limit;	    /* of rows */

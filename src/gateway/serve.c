@@ -363,6 +363,7 @@ static bool run(const struct serve_options *options, struct serving *serving, st
 	struct interval_recorder *recorder = NULL;
 	const struct send_settings sending = send_settings_of(options);
 	serving->gateway.source_root = options->source_root;
+	serving->gateway.debuginfod = options->debuginfod;
 	serving->gateway.shows_disasm = options->shows_disasm;
 	serving->gateway.symbols_folder = options->symbols_folder;
 	serving->gateway.stop_fd = stop_reader;

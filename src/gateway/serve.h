@@ -29,6 +29,7 @@ struct serve_options {
 	int64_t history_every_ms, history_keep_ms;
 	uint64_t history_bytes, history_free_bytes;
 	bool shows_disasm;	    /* assembly of the targets' programs */
+	const char *debuginfod;	    /* for names and sources; NULL: no server is asked */
 	const char *source_root;    /* sources may be read below this folder; NULL: none at all */
 	const char *symbols_folder; /* with .build-id/ in it; NULL: serve no symbols */
 	const char *watch_file;	    /* NULL: watch nothing; read again on SIGHUP */

@@ -3,8 +3,10 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,20 +29,30 @@ struct debuginfod {
 	void (*end)(struct client *client);
 	int (*find_debuginfo)(
 		struct client *client, const unsigned char *build_id, int size, char **path);
+	int (*find_source)(struct client *client, const unsigned char *build_id, int size,
+		const char *source, char **path);
 	void (*set_progress)(struct client *client, client_progress *progress);
 	int timeout_ms;
 	int64_t deadline_ms; /* 0 until the first download */
 };
 
-/* The library gives its callback no context. Monotonic ms; downloads run one at a time. */
-static _Atomic int64_t current_deadline_ms;
+/* Larger than any source file that people write. */
+enum { SOURCE_BYTES_MAX = 64 * 1024 * 1024 };
 
-static int cancel_when_late(struct client *client, long done, long total)
+/* The library gives its callback no context; downloads run one at a time. */
+static _Atomic int64_t current_deadline_ms; /* monotonic */
+static _Atomic long current_bytes_max;
+static _Atomic bool current_is_too_long;
+
+static int cancel_when_over(struct client *client, long done, long total)
 {
+	const long max = atomic_load(&current_bytes_max);
+
 	(void)client;
-	(void)done;
-	(void)total;
-	return clock_monotonic_ms() >= atomic_load(&current_deadline_ms);
+	if (done > max || total > max)
+		atomic_store(&current_is_too_long, true);
+	return atomic_load(&current_is_too_long) ||
+	       clock_monotonic_ms() >= atomic_load(&current_deadline_ms);
 }
 
 static void *find_function(struct debuginfod *debuginfod, const char *name)
@@ -60,18 +72,21 @@ static void load_library(struct debuginfod *debuginfod)
 		find_function(debuginfod, "debuginfod_begin"),
 		find_function(debuginfod, "debuginfod_end"),
 		find_function(debuginfod, "debuginfod_find_debuginfo"),
+		find_function(debuginfod, "debuginfod_find_source"),
 		find_function(debuginfod, "debuginfod_set_progressfn"),
 	};
 	memcpy(&debuginfod->begin, &functions[0], sizeof functions[0]);
 	memcpy(&debuginfod->end, &functions[1], sizeof functions[1]);
 	memcpy(&debuginfod->find_debuginfo, &functions[2], sizeof functions[2]);
-	memcpy(&debuginfod->set_progress, &functions[3], sizeof functions[3]);
-	if (debuginfod->begin == NULL || debuginfod->end == NULL ||
-		debuginfod->find_debuginfo == NULL || debuginfod->set_progress == NULL)
-		return;
+	memcpy(&debuginfod->find_source, &functions[3], sizeof functions[3]);
+	memcpy(&debuginfod->set_progress, &functions[4], sizeof functions[4]);
+	for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+		if (functions[i] == NULL)
+			return;
+	}
 	debuginfod->client = debuginfod->begin();
 	if (debuginfod->client != NULL)
-		debuginfod->set_progress(debuginfod->client, cancel_when_late);
+		debuginfod->set_progress(debuginfod->client, cancel_when_over);
 }
 
 struct debuginfod *debuginfod_new(const char *urls, int timeout_ms)
@@ -110,15 +125,26 @@ static void explain(int errnum, struct buffer *problem, struct buffer *hint)
 	if (errnum == ETIME || errnum == EINTR || errnum == ECANCELED) {
 		buffer_append_string(problem, "the debuginfod servers did not answer in time");
 		buffer_append_string(hint, "try again later, or allow more time");
+	} else if (errnum == EFBIG) {
+		buffer_append_string(
+			problem, "what the debuginfod servers have is too long for a source file");
 	} else {
 		buffer_printf(problem, "the debuginfod servers failed: %s", strerror(errnum));
 		buffer_append_string(hint, "check the URL and the network");
 	}
 }
 
-static bool fetch(struct debuginfod *debuginfod, const char *build_id, struct buffer *path,
+/* What is asked for: `source` is NULL for the debug file. */
+struct wanted {
+	const char *build_id;
+	const char *source;
+};
+
+static bool fetch(struct debuginfod *debuginfod, const struct wanted *wanted, struct buffer *path,
 	struct buffer *problem, struct buffer *hint)
 {
+	/* A size of 0 says that it is hexadecimal text. */
+	const unsigned char *const build_id = (const unsigned char *)wanted->build_id;
 	char *found = NULL;
 
 	if (debuginfod->deadline_ms == 0)
@@ -128,12 +154,18 @@ static bool fetch(struct debuginfod *debuginfod, const char *build_id, struct bu
 		return false;
 	}
 	atomic_store(&current_deadline_ms, debuginfod->deadline_ms);
-	/* A size of 0 says that the build-id is hexadecimal text. */
-	const int fd = debuginfod->find_debuginfo(
-		debuginfod->client, (const unsigned char *)build_id, 0, &found);
+	atomic_store(&current_is_too_long, false);
+	atomic_store(&current_bytes_max, wanted->source == NULL ? LONG_MAX : SOURCE_BYTES_MAX);
+	const int fd = wanted->source == NULL
+			       ? debuginfod->find_debuginfo(debuginfod->client, build_id, 0, &found)
+			       : debuginfod->find_source(
+					 debuginfod->client, build_id, 0, wanted->source, &found);
 	if (fd < 0) {
 		const bool is_late = clock_monotonic_ms() >= debuginfod->deadline_ms;
-		explain(is_late ? ETIME : -fd, problem, hint);
+		explain(is_late				    ? ETIME
+			: atomic_load(&current_is_too_long) ? EFBIG
+							    : -fd,
+			problem, hint);
 		return false;
 	}
 	close(fd);
@@ -143,9 +175,19 @@ static bool fetch(struct debuginfod *debuginfod, const char *build_id, struct bu
 	return true;
 }
 
-bool debuginfod_fetch(struct debuginfod *debuginfod, const char *build_id, struct buffer *path,
-	struct buffer *problem, struct buffer *hint)
+/* The client makes a path of its cache from it, and a profile may say anything. */
+static bool is_build_id(const char *text)
 {
+	const size_t size = strspn(text, "0123456789abcdef");
+
+	return size > 0 && text[size] == '\0';
+}
+
+static bool fetch_if_possible(struct debuginfod *debuginfod, const struct wanted *wanted,
+	struct buffer *path, struct buffer *problem, struct buffer *hint)
+{
+	if (!is_build_id(wanted->build_id))
+		return false;
 	if (debuginfod->client == NULL) {
 		buffer_clear(problem);
 		buffer_clear(hint);
@@ -155,7 +197,48 @@ bool debuginfod_fetch(struct debuginfod *debuginfod, const char *build_id, struc
 		return false;
 	}
 	pthread_mutex_lock(&debuginfod->lock);
-	const bool found = fetch(debuginfod, build_id, path, problem, hint);
+	const bool found = fetch(debuginfod, wanted, path, problem, hint);
 	pthread_mutex_unlock(&debuginfod->lock);
 	return found;
+}
+
+bool debuginfod_fetch(struct debuginfod *debuginfod, const char *build_id, struct buffer *path,
+	struct buffer *problem, struct buffer *hint)
+{
+	const struct wanted wanted = { .build_id = build_id };
+
+	return fetch_if_possible(debuginfod, &wanted, path, problem, hint);
+}
+
+/*
+ * Without "//", "." and "..", as the servers keep it: none is sent, since a URL of file:// is a
+ * path.
+ */
+static void append_canonical(struct buffer *out, const char *path)
+{
+	while (*path != '\0') {
+		path += strspn(path, "/");
+		const size_t size = strcspn(path, "/");
+		if (size == 2 && memcmp(path, "..", 2) == 0) {
+			while (out->size > 0 && out->data[--out->size] != '/')
+				continue;
+		} else if (size > 0 && !(size == 1 && path[0] == '.')) {
+			buffer_append_char(out, '/');
+			buffer_append(out, path, size);
+		}
+		path += size;
+	}
+}
+
+bool debuginfod_fetch_source(struct debuginfod *debuginfod, const char *build_id,
+	const char *source, struct buffer *path, struct buffer *problem, struct buffer *hint)
+{
+	CLEANUP(buffer_deinit) struct buffer canonical = BUFFER_OR_EXIT;
+
+	if (source[0] == '/')
+		append_canonical(&canonical, source);
+	if (canonical.size == 0)
+		return false;
+	const struct wanted wanted = { build_id, buffer_string(&canonical) };
+	return fetch_if_possible(debuginfod, &wanted, path, problem, hint);
 }

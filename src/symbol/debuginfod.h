@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Debug files from debuginfod servers, only when the user allowed it. It uses elfutils' client
- * library, loaded on first use, so that it is an optional dependency. All downloads share one
- * deadline. Any thread.
+ * Debug files and sources from debuginfod servers, only when the user allowed it. It uses elfutils'
+ * client library, loaded on first use, so that it is an optional dependency. All downloads share
+ * one deadline. Any thread.
  */
 #pragma once
 
@@ -22,3 +22,7 @@ void debuginfod_free(struct debuginfod *debuginfod);
  */
 bool debuginfod_fetch(struct debuginfod *debuginfod, const char *build_id, struct buffer *path,
 	struct buffer *problem, struct buffer *hint);
+
+/* The same of a source file, by the absolute path that the debug information has. */
+bool debuginfod_fetch_source(struct debuginfod *debuginfod, const char *build_id,
+	const char *source, struct buffer *path, struct buffer *problem, struct buffer *hint);

@@ -313,3 +313,20 @@ const struct symbol_module_report *symbolizer_reports(
 	*count = symbolizer->module_count;
 	return symbolizer->reports;
 }
+
+bool symbolizer_fetch_source(struct symbolizer *symbolizer, const char *build_id,
+	const char *source, struct buffer *path, struct error *err)
+{
+	CLEANUP(buffer_deinit) struct buffer problem = BUFFER_OR_EXIT;
+	CLEANUP(buffer_deinit) struct buffer hint = BUFFER_OR_EXIT;
+
+	if (symbolizer->debuginfod == NULL)
+		return error_set(err, ERROR_NOT_FOUND, "no debuginfod server is allowed");
+	if (debuginfod_fetch_source(
+		    symbolizer->debuginfod, build_id, source, path, &problem, &hint))
+		return true;
+	if (problem.size == 0)
+		return error_set(err, ERROR_NOT_FOUND, "the debuginfod servers do not have it");
+	error_set(err, ERROR_SYSTEM, "%s", buffer_string(&problem));
+	return hint.size != 0 && error_hint(err, "%s", buffer_string(&hint));
+}

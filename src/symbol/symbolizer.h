@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buffer.h"
 #include "symbol/symbol.h"
 
 struct symbolizer;
@@ -40,3 +41,10 @@ void symbolizer_resolve(struct symbolizer *symbolizer, const struct symbol_mappi
 /* One report per module used so far, in the order of first use. */
 const struct symbol_module_report *symbolizer_reports(
 	const struct symbolizer *symbolizer, size_t *count);
+
+/*
+ * Downloads a source file of a build, or finds it in the cache of downloads, and sets `path`.
+ * ERROR_NOT_FOUND when the servers do not have it, and without servers (debuginfod_urls).
+ */
+MUST_CHECK bool symbolizer_fetch_source(struct symbolizer *symbolizer, const char *build_id,
+	const char *source, struct buffer *path, struct error *err);

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Profiles in the gateway's page: two beside each other, of runs, snapshots and files; and the source and assembly of a function."""
+import ctypes
 import os
 import pathlib
 import subprocess
 import unittest
 
 import browser
+from debug_file_server import DebugFileServer
 from page_case import NAME, PageCase, ViewCase
 from processes import BUILD, HEAPCTL, need
 from sampled_profiles import pprof_with_file
@@ -122,6 +124,25 @@ class Source(ViewCase):
         self.assertIn("function=%5Ework%24", page.evaluate("location.hash"))
         page.back()
         page.wait_for("document.querySelector('.fg-chart canvas')")
+        self.assertEqual(page.serious_complaints(), [])
+
+
+    def test_source_comes_from_the_servers_that_are_allowed(self):
+        try:
+            ctypes.CDLL("libdebuginfod.so.1")
+        except OSError:
+            self.skipTest("libdebuginfod1 is not installed")
+        server = DebugFileServer(self, {}, {("0123456789abcdef", "/build/work.c"): "int work(void)\n{\n\treturn served;\n}\n"})
+        here = pathlib.Path(self.folder, "here.c")
+        here.write_text("\n\nsecret\n")
+        self.start_gateway("--debuginfod", server.url, "no-such-target", env=dict(os.environ, DEBUGINFOD_CACHE_PATH=f"{self.folder}/client"))
+        # The gateway's own files are none of theirs.
+        answer = self.expect(self.post("/api/v1/file?format=source&function=work", body=pprof_with_file(str(here), "0123456789abcdef")), 200)
+        self.assertNotIn("secret", answer.text)
+        page = self.open_page("//file?shape=source&function=work")
+        page.wait_for_text("Drop a profile here")
+        page.drop(["work.pb", list(pprof_with_file("/build/work.c", "0123456789abcdef")), 1])
+        page.wait_for_text("return served;", ".source")
         self.assertEqual(page.serious_complaints(), [])
 
 

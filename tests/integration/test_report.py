@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """heapctl report, heapctl diff and heapctl as jeprof, on a program whose heap is known to the byte."""
 import contextlib
+import ctypes
 import fcntl
 import gzip
 import http.server
@@ -24,7 +25,9 @@ import termios
 import threading
 import unittest
 
+from debug_file_server import DebugFileServer
 from processes import AGENT, BUILD, HEAPCTL, SANITIZED, Case, free_port, need, wait_until
+from sampled_profiles import pprof_with_file
 
 STORE = BUILD / "tests/integration/store"
 SOURCE = pathlib.Path(__file__).parent / "programs/store.c"
@@ -147,6 +150,65 @@ class Foreign(unittest.TestCase):
         run = self.report(head + maps + b"7ffd00000000-7ffd00001000 rw-p 00000000 00:00 0 [stack]\n", "--text")
         self.assertNotIn(b"cut off", run.stderr)
         self.assertIn(b"java", run.stderr)
+
+
+class Sources(unittest.TestCase):
+    """Source files that the servers of --debuginfod have."""
+    BUILD_ID, LISTED = "0123456789abcdef", "int work(void)\n{\n\treturn served;\n}\n"
+
+    def setUp(self):
+        try:
+            ctypes.CDLL("libdebuginfod.so.1")
+        except OSError:
+            self.skipTest("libdebuginfod1 is not installed")
+        self.folder = tempfile.mkdtemp(prefix="heapctl-sources-")
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.server = DebugFileServer(self, {}, {(self.BUILD_ID, "/build/src/work.c"): self.LISTED})
+
+    def report(self, *options, path="/build/src/work.c", build_id=BUILD_ID):
+        profile = pathlib.Path(self.folder, "work.pb")
+        profile.write_bytes(pprof_with_file(path, build_id))
+        environment = dict(os.environ, DEBUGINFOD_CACHE_PATH=f"{self.folder}/client", HOME=self.folder)
+        return subprocess.run([HEAPCTL, "report", "--list=work", *options, profile], capture_output=True, env=environment, text=True, check=True)
+
+    def allow(self, *options, **values):
+        return self.report("--debuginfod", self.server.url, *options, **values)
+
+    def sources_asked(self):
+        return [path for path in self.server.asked if "/source/" in path]
+
+    def test_they_are_downloaded_once_if_that_is_allowed(self):
+        self.assertNotIn("served", self.report().stdout)
+        self.assertEqual([], self.server.asked)
+        self.assertIn("return served;", self.allow().stdout)
+        self.server.sources = {}
+        self.assertIn("return served;", self.allow().stdout)
+        self.assertEqual(1, len(self.sources_asked()))
+
+    def test_what_is_here_comes_first(self):
+        for folder, options in ((self.folder, ()), ("/build", ("--source-root", self.folder))):
+            pathlib.Path(self.folder, "work.c").write_text(self.LISTED.replace("served", "here"))
+            self.assertIn("return here;", self.allow(*options, path=f"{folder}/work.c").stdout)
+        self.assertEqual([], self.sources_asked())
+
+    def test_a_folder_of_sources_does_not_keep_servers_out(self):
+        self.assertIn("return served;", self.allow("--source-root", self.folder).stdout)
+
+    def test_a_path_is_sent_without_its_dots(self):
+        self.assertIn("return served;", self.allow(path="/build/x/.././/src/work.c").stdout)
+        self.allow(path="/../../../nowhere/x.c")
+        self.assertEqual([f"/buildid/{self.BUILD_ID}/source{path}" for path in ("/build/src/work.c", "/nowhere/x.c")], self.sources_asked())
+
+    def test_a_build_id_that_is_none_is_not_sent(self):
+        """The client makes a path of it."""
+        for build_id in ("../../../x", "ab/../cd", ""):
+            self.allow(build_id=build_id)
+        self.assertEqual([], self.server.asked)
+
+    def test_it_says_why_there_is_none(self):
+        self.assertIn("/build/other.c: the debuginfod servers do not have it", self.allow(path="/build/other.c").stderr)
+        self.server.claimed = 1 << 30
+        self.assertIn("too long for a source file", self.allow().stderr)
 
 
 class Report(unittest.TestCase):

@@ -1,35 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server of debug files, as debuginfod is one: GET /buildid/BUILD-ID/debuginfo."""
+"""A server of debug files and sources, as debuginfod is one: GET /buildid/BUILD-ID/debuginfo, /buildid/BUILD-ID/source/PATH."""
 import http.server
 import pathlib
 import threading
+import urllib.parse
 
 
 class DebugFileServer:
-    """On loopback until the test ends. `files` may be changed: paths by build-id. `asked` has the paths of all requests. While
-    `is_silent` it answers none."""
+    """On loopback until the test ends. `files` may be changed: paths by build-id; so may `sources`: texts by (build-id, path). `asked` has the
+    paths of all requests. While `is_silent` it answers none. With `claimed` it says that each answer has so many bytes, and sends no more than
+    there are."""
 
-    def __init__(self, case, files):
+    def __init__(self, case, files, sources=None):
         outer = self
         self.files, self.asked, self.is_silent, self.released = files, [], False, threading.Event()
+        self.sources, self.claimed = sources or {}, None
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
-                outer.asked.append(self.path)
+                path = urllib.parse.unquote(self.path)
+                outer.asked.append(path)
                 if outer.is_silent:
                     outer.released.wait(60)
                     return
-                found = {f"/buildid/{identity}/debuginfo": path for identity, path in outer.files.items()}.get(self.path)
-                body = b"" if found is None else pathlib.Path(found).read_bytes()
-                self.send_response(404 if found is None else 200)
-                self.send_header("Content-Length", str(len(body)))
+                body = outer.find(path)
+                self.send_response(404 if body is None else 200)
+                self.send_header("Content-Length", str(outer.claimed or len(body or b"")))
                 self.end_headers()
-                self.wfile.write(body)
+                self.wfile.write(body or b"")
+                if outer.claimed:
+                    outer.released.wait(60)
 
             def log_message(self, *_):
                 pass
 
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.start(case, Handler)
+
+    def find(self, path):
+        """What is served there; None for nothing."""
+        for identity, file in self.files.items():
+            if path == f"/buildid/{identity}/debuginfo":
+                return pathlib.Path(file).read_bytes()
+        return next((text.encode() for (identity, file), text in self.sources.items() if path == f"/buildid/{identity}/source{file}"), None)
+
+    def start(self, case, handler):
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
         server.daemon_threads = True
         thread = threading.Thread(target=server.serve_forever)
         thread.start()

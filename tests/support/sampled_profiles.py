@@ -17,11 +17,12 @@ def profile_text(sites, base=0x400000, build=0, program="/srv/api"):
     return "\n".join([*lines, "", "MAPPED_LIBRARIES:", f"{base:x}-{base + 0x100000:x} r-xp 00000000 08:01 {build + 1} {program}", ""])
 
 
-def pprof_with_file(path):
-    """A profile of one function, work(), whose line 3 allocates; the file is called like that."""
+def pprof_with_file(path, build_id=""):
+    """A profile of one function, work(), whose line 3 allocates; the file is called like that, and the program of that build-id /opt/work."""
     def part(field, data):
         return bytes([field << 3 | 2, len(data) & 127 | 128, len(data) >> 7]) + data
 
-    strings = [b"", b"inuse_space", b"bytes", b"work", path.encode()]
-    return (part(1, b"\x08\x01\x10\x02") + part(2, part(1, b"\x01") + part(2, b"\x80\x20")) + part(4, b"\x08\x01" + part(4, b"\x08\x01\x10\x03"))
+    strings = [b"", b"inuse_space", b"bytes", b"work", path.encode(), b"/opt/work", build_id.encode()]
+    return (part(1, b"\x08\x01\x10\x02") + part(2, part(1, b"\x01") + part(2, b"\x80\x20")) + part(3, b"\x08\x01\x10\x80\x20\x18\x80\x40\x28\x05\x30\x06")
+            + part(4, b"\x08\x01\x10\x01\x18\x90\x20" + part(4, b"\x08\x01\x10\x03"))
             + part(5, b"\x08\x01\x10\x03\x18\x03\x20\x04\x28\x01") + b"".join(part(6, text) for text in strings))
