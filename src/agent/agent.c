@@ -265,6 +265,7 @@ static bool start(const struct agent_options *options, struct error *err)
 	main_thread_watch(&threads);
 	prepare_stacks();
 	activate_at_start();
+	agent_state.started_ms = clock_realtime_ms();
 	agent_state.children = choose_children(options);
 	if (options->mode == AGENT_ON_DEMAND && !on_demand_install(begin_on_demand, err))
 		return false;
@@ -292,17 +293,39 @@ bool agent_start(const struct agent_options *options, struct error *err)
 	return done;
 }
 
+/* Without the agent's core: its thread may have a table of descriptors of its own. */
+static bool write_final_profile(const char *path, struct error *err)
+{
+	static const struct folder none = { 0 };
+	const struct core_agent agent = { agent_state.started_ms,
+		agent_state.options.settings.attached };
+	struct captured_profile capture = CAPTURE_NONE;
+	struct held_signals signals;
+
+	held_signals_begin(&signals);
+	bool done = capture_take(&agent_state.allocator, &none, &capture, err);
+	if (done) {
+		core_note_sampling(
+			&agent_state.allocator, &agent_state.activation, &agent, &capture);
+		done = capture_copy_to_path(&capture.file, path, err);
+		capture_release(&capture);
+	}
+	held_signals_end(&signals);
+	return done;
+}
+
 void agent_write_final_profile(void)
 {
+	const struct settings *const settings = &agent_state.options.settings;
 	char path[SETTINGS_PATH_MAX + 32];
 	struct error err;
 
-	if (agent_state.options.settings.final[0] == '\0' || !is_ours() || agent_state.is_child ||
+	if (settings->final[0] == '\0' || !is_ours() || agent_state.is_child ||
 		!allocator_has_other_sampler(&agent_state.allocator))
 		return;
 	/* As jemalloc names its own. */
-	snprintf(path, sizeof path, "%s.%d.0.f.heap", agent_state.options.settings.final, getpid());
-	if (!allocator_dump_path(&agent_state.allocator, path, &err))
+	snprintf(path, sizeof path, "%s.%d.0.f.heap", settings->final, getpid());
+	if (!write_final_profile(path, &err))
 		log_error(&agent_state.options.log, LOG_WARNING, "the profile at the exit", &err);
 }
 

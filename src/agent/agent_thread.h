@@ -45,6 +45,7 @@ struct agent_state {
 	_Atomic bool started;
 	struct allocator allocator;
 	struct core_activation activation;
+	int64_t started_ms;	      /* since 1970 */
 	struct agent_options options; /* written under both locks */
 	pthread_mutex_t lifetime;     /* one start or stop at a time; taken before `lock` */
 	pthread_mutex_t lock;	      /* guards the core and the fields below */

@@ -211,16 +211,15 @@ void core_resume(struct core *core)
 }
 
 /* Whether jemalloc samples since the start: no request may have observed it before. */
-static bool is_on_since_start(struct core *core)
+static bool is_on_since_start(struct allocator *allocator, const struct core_activation *activation)
 {
-	const enum core_cause cause = atomic_load(&core->activation->cause);
+	const enum core_cause cause = atomic_load(&activation->cause);
 	struct error ignored;
 	bool active = false;
 
-	return core->allocator->profiling.active_at_start &&
-	       atomic_load(&core->activation->since_ms) == 0 &&
+	return allocator->profiling.active_at_start && atomic_load(&activation->since_ms) == 0 &&
 	       (cause == CORE_CAUSE_NONE || cause == CORE_CAUSE_OTHER) &&
-	       allocator_active_get(core->allocator, &active, &ignored) && active;
+	       allocator_active_get(allocator, &active, &ignored) && active;
 }
 
 /*
@@ -230,11 +229,12 @@ static bool is_on_since_start(struct core *core)
  * with the time of the profile, of which readers learn the age of the attach. " mapped" at the end:
  * the program's own mappings are samples, too; " entry": the allocator's functions are patched.
  */
-static void note_sampling(struct core *core, struct captured_profile *capture)
+void core_note_sampling(struct allocator *allocator, const struct core_activation *activation,
+	const struct core_agent *agent, struct captured_profile *capture)
 {
 	enum { START_MS = 1000 };
-	const struct allocator_profiling *const profiling = &core->allocator->profiling;
-	int64_t since_ms = atomic_load(&core->activation->since_ms);
+	const struct allocator_profiling *const profiling = &allocator->profiling;
+	int64_t since_ms = atomic_load(&activation->since_ms);
 	struct allocator_sampler sampler;
 	const char *kind = "";
 	char line[160];
@@ -242,14 +242,14 @@ static void note_sampling(struct core *core, struct captured_profile *capture)
 	if (!capture->has_mappings || profiling->sampler[0] == '\0')
 		return;
 	bool is_from_start = profiling->active_at_start;
-	if (allocator_sampler(core->allocator, &sampler)) {
+	if (allocator_sampler(allocator, &sampler)) {
 		since_ms = sampler.since_ms;
-		is_from_start = is_from_start && since_ms <= core->started_ms + START_MS;
+		is_from_start = is_from_start && since_ms <= agent->started_ms + START_MS;
 		kind = sampler.has_mapped		      ? " mapped"
 		       : strcmp(sampler.method, "entry") == 0 ? " entry"
 							      : "";
 	} else {
-		is_from_start = is_on_since_start(core);
+		is_from_start = is_on_since_start(allocator, activation);
 	}
 	char since[32] = "", attached[64] = "";
 	if (is_from_start)
@@ -257,9 +257,9 @@ static void note_sampling(struct core *core, struct captured_profile *capture)
 	else if (since_ms != 0)
 		snprintf(since, sizeof since, " since %lld", (long long)since_ms);
 	/* Also before sampling is on: profiles of one attach belong together. */
-	if (!is_from_start && core->settings.attached)
+	if (!is_from_start && agent->is_attached)
 		snprintf(attached, sizeof attached, " attached %lld at %lld",
-			(long long)core->started_ms, (long long)capture->time_ms);
+			(long long)agent->started_ms, (long long)capture->time_ms);
 	snprintf(line, sizeof line, "#sampling %s%s%s%s\n", profiling->sampler, since, attached,
 		kind);
 	capture_append(capture, line);
@@ -270,7 +270,8 @@ bool core_profile(struct core *core, struct captured_profile *capture, struct er
 	stacks_refresh();
 	if (!capture_take(core->allocator, &core->folder, capture, err))
 		return false;
-	note_sampling(core, capture);
+	core_note_sampling(core->allocator, core->activation,
+		&(struct core_agent){ core->started_ms, core->settings.attached }, capture);
 	core->last_dump = (struct core_dump){
 		.time_ms = capture->time_ms,
 		.duration_ms = capture->duration_ms,

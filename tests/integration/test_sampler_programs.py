@@ -3,11 +3,12 @@
 """Programs that a sampler within malloc disturbs easily, each without it and with it: they must behave the same."""
 import os
 import re
+import resource
 import subprocess
 import unittest
 
 from known_heap import bytes_by_site
-from processes import AGENT, PATIENCE_SECONDS, need
+from processes import AGENT, PATIENCE_SECONDS, need, need_namespace
 from sampled_servers import SERVERS, find
 from test_sampler import ALLOCATORS, COPIED, LIBRARIES, LOADER, PLUGIN, PROGRAMS, TEXT, SamplerCase, library_of
 
@@ -249,6 +250,41 @@ class Families(SamplerCase):
 
     def test_jemalloc(self):
         self.check_family("jemalloc")
+
+
+class ExitProfile(SamplerCase):
+    """HEAPCTL_FINAL: the profile of the process' end is whole, or there is none, and the exit status stays the same."""
+
+    def run_to_the_end(self, *before, **options):
+        """The program's status, its profiles, and their number; after commands that have their own mounts."""
+        profiles = os.path.join(self.folder, "profiles")
+        os.makedirs(profiles, exist_ok=True)
+        self.build("kept", "#include <stdlib.h>\nvoid *site_kept(void) { return malloc(1000); }\n"
+                             "int main(void) { for (int i = 0; i < 100; i++) site_kept(); return 3; }", "-fno-builtin")
+        script = "\n".join(["cd profiles", *before, 'LD_PRELOAD="$PRELOADED" ../kept', "echo $?", "cat *", "ls | wc -l"])
+        env = dict(self.environment, **self.sampled(), HEAPCTL_FINAL=f"{profiles}/exit", HEAPCTL_LOG="stderr")
+        env["PRELOADED"] = env.pop("LD_PRELOAD")
+        return subprocess.run([*(["unshare", "--mount"] if before else []), "sh", "-c", script], cwd=self.folder, env=env, capture_output=True,
+                              text=True, timeout=2 * PATIENCE_SECONDS, **options)
+
+    def test_it_says_what_took_the_samples(self):
+        lines = self.run_to_the_end().stdout.splitlines()
+        self.assertEqual((lines[0], lines[1], lines[-1]), ("3", "heap_v2/1", "1"))
+        self.assertEqual(lines[-2], "#sampling heapctl from-start")
+
+    def check_that_nothing_is_left(self, result, reason):
+        self.assertEqual(result.stdout, "3\n0\n", result.stderr)
+        self.assertRegex(result.stderr, rf"heapctl: the profile at the exit: .*{reason}")
+
+    def test_a_full_disk(self):
+        if os.geteuid() != 0:
+            self.skipTest("mounting needs root")
+        need_namespace("--mount")
+        self.check_that_nothing_is_left(self.run_to_the_end("mount -t tmpfs -o size=4k none . && cd . && head -c 4096 /dev/zero >.full"), "No space left on device")
+
+    def test_a_limit_on_the_size_of_files(self):
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+        self.check_that_nothing_is_left(self.run_to_the_end(preexec_fn=limit), "File too large")
 
 
 class Order(ComparedCase):
