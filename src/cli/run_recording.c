@@ -172,6 +172,18 @@ static void consider(const char *path, void *context)
 	found->is_of_exit |= is_exit;
 }
 
+/* jemalloc takes a short write for a success. */
+static bool check_is_whole(
+	const struct recording *recording, const struct buffer *profile, struct error *err)
+{
+	if (profile->size > 0 && profile->data[profile->size - 1] == '\n')
+		return true;
+	error_set(err, ERROR_INPUT,
+		"the program's profile was cut short at %zu bytes, for lack of room in %s",
+		profile->size, recording->folder);
+	return error_hint(err, "let TMPDIR name a folder of a file system with more room");
+}
+
 static bool save(struct recording *recording, pid_t pid, struct error *err)
 {
 	struct exit_profile found = { 0 };
@@ -188,6 +200,7 @@ static bool save(struct recording *recording, pid_t pid, struct error *err)
 		return error_hint(err, "use heapctl record while it runs");
 	}
 	bool ok = file_read(found.path, &profile, err) &&
+		  check_is_whole(recording, &profile, err) &&
 		  file_write_fd(output_fd(&recording->output), output_name(&recording->output),
 			  profile.data, profile.size, err) &&
 		  (!found.is_of_exit || agent_append_process_name(recording->process_name,

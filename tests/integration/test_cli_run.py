@@ -10,7 +10,7 @@ import stat
 import subprocess
 import unittest
 
-from processes import AGENT, PRELOAD, SANITIZED, HEAPCTL, Case, free_port, jemalloc_path, need, wait_until
+from processes import AGENT, PRELOAD, SANITIZED, HEAPCTL, Case, free_port, jemalloc_path, need, need_namespace, wait_until
 
 PRINT = "import os; print({k: v for k, v in os.environ.items() if k.startswith(('LD_P', 'MALLOC', 'HEAPCTL_', '_RJEM'))})"
 # Says whether it has jemalloc, and ends with its input.
@@ -348,6 +348,21 @@ class Recording(Case):
         self.assertEqual(process.wait(60), 5)
         self.assertIn(b"left no profile", process.stderr.read())
         self.assertFalse(os.path.exists(path))
+
+    def test_a_profile_that_found_no_room_is_reported(self):
+        """jemalloc says on standard error alone that its file was cut."""
+        if os.geteuid() != 0:
+            self.skipTest("mounting needs root")
+        need_namespace("--mount")
+        small, path = os.path.join(self.folder, "small"), os.path.join(self.folder, "out.heap")
+        os.mkdir(small)
+        for pages in (1, 2):
+            script = (f"mount -t tmpfs -o size={pages * 4}k none {small} && head -c 4096 /dev/zero >{small}/full; "
+                      f"TMPDIR={small} exec {HEAPCTL} run --jemalloc --record {path} --conf lg_prof_sample:10 -- {python()} -c pass")
+            result = subprocess.run(["unshare", "--mount", "sh", "-c", script], env=self.environment, capture_output=True, text=True, timeout=120)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertIn(f"cut short at {(pages - 1) * 4096} bytes", result.stderr)
+            self.assertFalse(os.path.exists(path))
 
     def test_a_file_that_cannot_be_written_is_reported_beforehand(self):
         _, said = self.heapctl("run", "--record", "/nonexistent/x", "--", "true", code=1)
