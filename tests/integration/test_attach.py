@@ -21,7 +21,7 @@ import unittest
 from agent_host import PROGRAMS, only_root
 from processes import (AGENT, Case, HEAPCTL, LANDLOCK_MAKE_SOCK, LANDLOCK_READ_DIR, SANITIZED, UnixConnection, agent_thread, children_of, free_port, is_alive,
                        jemalloc_path, landlock, mapped_code, need, need_namespace, repeats, own_name, processor_seconds, stop, wait_until, wait_while_it_progresses)
-from test_silent_targets import TRACER
+from tracing import trace
 
 # Allocates a block and frees an older one, without end.
 ALLOCATES = """
@@ -619,10 +619,7 @@ class Refused(AttachCase):
 
     def test_a_traced_process(self):
         process = self.start_python()
-        tracer = subprocess.Popen([sys.executable, "-c", TRACER, str(process.pid)], stdout=subprocess.PIPE, text=True)
-        self.addCleanup(self.end, tracer)
-        if tracer.stdout.readline() != "holds\n":
-            self.skipTest("ptrace is not allowed here")
+        tracer = trace(self, process.pid)
         self.assert_refused(process.pid, rf"is (stopped|traced) by \S+\[{tracer.pid}\]")
 
     def test_what_another_heapctl_traces(self):
@@ -925,8 +922,7 @@ class Offered(AttachCase):
 
     def test_where_it_is_refused_the_offer_is_what_helps(self):
         process = self.start_python()
-        tracer = self.start(sys.executable, "-c", TRACER, process.pid, stdout=subprocess.PIPE)
-        tracer.stdout.readline()
+        trace(self, process.pid)
         for command in ("top", "status"):
             message = self.heapctl(command, process.pid, code=1)[1]
             self.assertIn(f"end that first, as a process has one tracer, then heapctl attach {process.pid}", message)

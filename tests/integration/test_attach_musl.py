@@ -17,7 +17,7 @@ from agent_host import PROGRAMS, only_root
 from known_heap import KNOWN, bytes_by_site
 from processes import BUILD, agent_thread, repeats, stop, wait_until
 from test_attach import AttachCase
-from test_silent_targets import TRACER
+from tracing import trace
 
 MUSL_AGENT = BUILD / "src/agent/libheapctl-musl.so"
 # The beginnings of threads of sampled_malloc.c.
@@ -164,10 +164,7 @@ class Refused(MuslCase):
 
     def test_a_traced_process(self):
         process = self.start_waits(0)
-        tracer = subprocess.Popen([sys.executable, "-c", TRACER, str(process.pid)], stdout=subprocess.PIPE, text=True)
-        self.addCleanup(self.end, tracer)
-        if tracer.stdout.readline() != "holds\n":
-            self.skipTest("ptrace is not allowed here")
+        tracer = trace(self, process.pid)
         self.assert_refused(process, rf"is (stopped|traced) by \S+\[{tracer.pid}\]")
 
     def test_a_limit_of_open_files(self):

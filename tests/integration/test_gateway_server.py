@@ -21,6 +21,7 @@ from gateway import FakeAgent, GatewayCase, fake_status
 from json_schema import Schemas
 from processes import AGENT, BUILD, HEAPCTL, SANITIZED, children_of, free_port, need, own_name, stop, thread_called, wait_until
 from sampled_profiles import pprof_with_file
+from tracing import trace
 
 SEVERAL = own_name("both")
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
@@ -30,23 +31,6 @@ print("ready", flush=True)
 while True:
     pass
 """
-
-
-@contextlib.contextmanager
-def starved(thread):
-    """Meanwhile that thread gets hardly any processor time: its work waits while all others continue."""
-    processors = os.sched_getaffinity(thread)
-    hog = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-    try:
-        for pid in (hog.pid, thread):
-            os.sched_setaffinity(pid, {max(processors)})
-        os.sched_setscheduler(thread, os.SCHED_IDLE, os.sched_param(0))
-        yield
-    finally:
-        hog.kill()
-        hog.wait()
-        os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
-        os.sched_setaffinity(thread, processors)
 
 
 def long_work():
@@ -731,15 +715,16 @@ class Trouble(GatewayCase):
 
     def test_no_more_are_let_in_while_those_before_are_still_being_seated(self):
         gateway = self.start_gateway("1")
-        seater = int(wait_until(lambda: thread_called(gateway.pid, "MHD-listen"), "the thread that starts the others").name)
+        wait_until(lambda: thread_called(gateway.pid, "MHD-listen"), "the thread that starts the others")
         descriptors = lambda: len(os.listdir(f"/proc/{gateway.pid}/fd"))
         before = descriptors()
-        with starved(seater):
-            idle = self.connect_idle(600)
-            # One place may still be that of the question whether it serves.
-            wait_until(lambda: descriptors() >= before + 511, "as many connections as there are places")
-            self.assertEqual(select.select(idle, [], [], 0.5)[0], [], "a connection was closed")
-            self.assertLessEqual(descriptors(), before + 513)
+        tracer = trace(self, gateway.pid, "MHD-listen")
+        idle = self.connect_idle(600)
+        # One place may still be that of the question whether it serves.
+        wait_until(lambda: descriptors() >= before + 511, "as many connections as there are places")
+        self.assertEqual(select.select(idle, [], [], 0.5)[0], [], "a connection was closed")
+        self.assertLessEqual(descriptors(), before + 513)
+        self.end(tracer)
         wait_until(lambda: len(os.listdir(f"/proc/{gateway.pid}/task")) >= 256, "the places to be taken")
 
     def test_who_is_slow_on_purpose_has_to_leave_when_others_wait(self):

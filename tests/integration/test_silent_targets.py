@@ -17,6 +17,7 @@ from agent_host import PROGRAMS, Host
 from gateway import GatewayCase
 from processes import AGENT, Case, HEAPCTL, agent_thread, jemalloc_path, stop, wait_until
 from test_top import FINE, Screen
+from tracing import trace
 
 # Far from the two minutes that an answer may take, and from what a busy machine makes of "at once".
 AT_ONCE_SECONDS = 60
@@ -29,20 +30,6 @@ VERBS = [
     ["report", "{}"], ["report", "--fragmentation", "{}"], ["top", "{}", "--count", "1"], ["trend", "{}"],
     ["watch", "{}", "--when", "rss>900GiB"],
 ]
-
-# Holds the threads of a process (or the one with that name) until it is ended itself.
-TRACER = """
-import ctypes, os, pathlib, signal, sys
-libc = ctypes.CDLL(None, use_errno=True)
-pathlib.Path("/proc/self/comm").write_text("hc-debugger")
-for task in pathlib.Path(f"/proc/{sys.argv[1]}/task").iterdir():
-    if len(sys.argv) < 3 or (task / "comm").read_text().strip() == sys.argv[2]:
-        if libc.ptrace(16, int(task.name), 0, 0) != 0:
-            sys.exit(f"ptrace: {os.strerror(ctypes.get_errno())}")
-        os.waitpid(int(task.name), 0x40000000)
-print("holds", flush=True)
-signal.pause()
-"""
 
 # Listens where an agent would, and never answers; on request in a sleep that no signal interrupts, as a parent of vfork() is.
 HUNG = """
@@ -87,13 +74,6 @@ class Silent(GatewayCase):
         file_of_state = group / ("cgroup.events" if is_second else file)
         wait_until(lambda: "FROZEN" in file_of_state.read_text() or "frozen 1" in file_of_state.read_text(), "the freezer")
 
-    def trace(self, pid, *thread):
-        tracer = subprocess.Popen([sys.executable, "-c", TRACER, str(pid), *thread], stdout=subprocess.PIPE, text=True)
-        self.addCleanup(self.end, tracer)
-        if tracer.stdout.readline() != "holds\n":
-            self.skipTest("ptrace is not allowed here")
-        return tracer
-
     def hung(self, *arguments):
         os.makedirs(self.agents, mode=0o700, exist_ok=True)
         process = self.start(sys.executable, "-c", HUNG, self.agents, *arguments)
@@ -132,13 +112,13 @@ class Silent(GatewayCase):
         self.check_lists(self.pid, r"is stopped \(T\)")
 
     def test_traced(self):
-        tracer = self.trace(self.pid)
+        tracer = trace(self, self.pid)
         reason = rf"is stopped by hc-debugger\[{tracer.pid}\], which traces it \(t\)"
         self.check_verbs(self.pid, reason)
         self.check_lists(self.pid, reason)
 
     def test_only_the_agents_thread_is_traced(self):
-        tracer = self.trace(self.pid, "heapctl")
+        tracer = trace(self, self.pid, "heapctl")
         self.check_verbs(self.pid, rf"is stopped by hc-debugger\[{tracer.pid}\]", verbs=VERBS[:3])
 
     def sleeper(self):
@@ -153,7 +133,7 @@ class Silent(GatewayCase):
 
     def test_a_sleeping_agents_process_is_traced(self):
         pid = self.sleeper()
-        tracer = self.trace(pid)
+        tracer = trace(self, pid)
         self.check_verbs(pid, rf"is stopped by hc-debugger\[{tracer.pid}\], which traces it \(t\)", verbs=VERBS[:3])
 
     def test_a_sleeping_agents_process_is_stopped(self):
@@ -263,7 +243,7 @@ class Silent(GatewayCase):
     def test_q_ends_top_while_nothing_answers(self):
         screen = Screen(self, self.pid, "--interval", "300ms")
         screen.wait_for_text("IN USE*")
-        tracer = self.trace(self.pid, "heapctl")
+        tracer = trace(self, self.pid, "heapctl")
         screen.press("q")
         screen.expect_end(0)
         self.end(tracer)

@@ -266,7 +266,7 @@ class Servers(TreeCase):
         self.addCleanup(server.end)
         self.addCleanup(server.stop)
         path = os.path.join(self.folder, "sum.heap")
-        client = self.start(HEAPCTL, "record", f"{server.process.pid}:*", "--duration", "8s", "-o", path, stderr=subprocess.PIPE, text=True)
+        client = self.start(HEAPCTL, "record", f"{server.process.pid}:*", "--duration", "5mins", "-o", path, stderr=subprocess.PIPE, text=True)
         # A session that begins after the recording, and keeps what it prepares.
         before = set(server.pids())
         session = self.start(server.program("psql"), *server.where(), "-q", stdin=subprocess.PIPE, text=True)
@@ -274,6 +274,8 @@ class Servers(TreeCase):
         wait_until(lambda: self.is_on(own), "its run")
         session.stdin.write("".join(f"prepare p{i} as select {i}, g from generate_series(1, 10) g where g < {i};\n" for i in range(200)))
         session.stdin.flush()
+        wait_until(lambda: "PrepareQuery" in self.heapctl("report", "--text", "--cum", own)[0], "what it keeps")
+        client.send_signal(signal.SIGINT)
         _, said = client.communicate(timeout=120)
         self.assertEqual(client.returncode, 0, said)
         self.assertIn(f"{len(server.pids())} processes added up", said)
