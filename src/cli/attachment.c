@@ -330,6 +330,19 @@ static bool is_static(const struct process *process)
 	return process_read_modules(process->pid, &modules, &ignored) && !modules.has_libc;
 }
 
+/* An agent that cannot be reached has patched them, not another tool. */
+static bool explain_patched(const struct process *process, struct error *err)
+{
+	struct target ignored;
+	struct error why;
+
+	if (!process_has_agent_thread(process) || target_of_process(process->pid, &ignored, &why))
+		return false;
+	*err = why;
+	return error_prefix(err, "%s[%d] has an agent, which cannot be reached", process->name,
+		(int)process->pid);
+}
+
 /*
  * Whose functions are to be patched; none where the tables of modules show all calls. By itself
  * that is decided by whether the program brings an allocator; why one cannot be patched is only
@@ -355,7 +368,8 @@ static bool find_functions(const struct process *process, enum attach_method met
 	/* Not without asking where another tool works. */
 	if (needs_entries || reason->kind == ERROR_STATE) {
 		*err = *reason;
-		return error_prefix(err, "%s[%d]", process->name, (int)process->pid);
+		error_prefix(err, "%s[%d]", process->name, (int)process->pid);
+		return reason->kind == ERROR_STATE && explain_patched(process, err);
 	}
 	if (reason->kind == ERROR_NOT_FOUND)
 		*reason = (struct error){ 0 };
@@ -404,6 +418,31 @@ static bool note_problem(const struct process *process, enum attach_method metho
 	return true;
 }
 
+/* Its threads went no further because they are stopped, and will. */
+static bool explain_stop(const struct process *process, struct error *err)
+{
+	struct error stop;
+
+	if (err->kind != ERROR_TIMEOUT || process_state_check(process, &stop))
+		return false;
+	const struct error failure = *err;
+	*err = stop;
+	return error_hint(
+		err, "%s%s%s", stop.hint, failure.hint[0] == '\0' ? "" : "; ", failure.hint);
+}
+
+/* It cannot be reached now: the process is stopped, say, or has no descriptor for a client. */
+static bool note_agent_stays(const struct process *process, struct error *err)
+{
+	char hint[sizeof err->hint];
+
+	if (!process_has_agent_thread(process))
+		return false;
+	snprintf(hint, sizeof hint, "%s", err->hint);
+	return error_hint(err, "%s%sthe agent stays loaded until heapctl detach %d", hint,
+		hint[0] == '\0' ? "" : "; ", (int)process->pid);
+}
+
 static bool make(const struct process *process, const struct attach_request *request,
 	const struct entry_functions *found, struct attachment *attachment, struct error *err)
 {
@@ -412,9 +451,10 @@ static bool make(const struct process *process, const struct attach_request *req
 	struct entry_result ignored_result;
 	struct error ignored;
 
-	if (!load_agent(process, found, request->wants_mapped, attachment, &result, err) ||
-		!wait_for_agent(process, &attachment->target, err))
-		return false;
+	if (!load_agent(process, found, request->wants_mapped, attachment, &result, err))
+		return explain_stop(process, err);
+	if (!wait_for_agent(process, &attachment->target, err))
+		return note_agent_stays(process, err);
 	if (patch_functions(process, found, &result, attachment, err) &&
 		check_mapped(&attachment->target, request->wants_mapped, err) &&
 		set_interval(&attachment->target, request->lg_sample, err) &&
@@ -422,10 +462,8 @@ static bool make(const struct process *process, const struct attach_request *req
 				    : note_problem(process, request->method, attachment, err)))
 		return true;
 	/* Otherwise an agent of no use would stay there. */
-	if (!attachment_end(&attachment->target, &answer, &ignored_result, &ignored)) {
-		/* The process has ended, most likely. */
-	}
-	return false;
+	return !attachment_end(&attachment->target, &answer, &ignored_result, &ignored) &&
+	       note_agent_stays(process, err);
 }
 
 /* Its threads stand on stacks of Go's runtime, which cannot be walked to their ends. */

@@ -158,7 +158,9 @@ static void describe_sampling(const json_t *status, char *text, size_t size)
 	}
 	snprintf(text, size, "on%s%s, switched on by %s", since_ms == 0 ? "" : " since ",
 		since_ms == 0 ? "" : control_format_time(since_ms, since),
-		strcmp(by, "heapctl") == 0 ? "heapctl activate"
+		strcmp(by, "heapctl") == 0 ? json_flag(status, "attached")
+						     ? "heapctl attach or activate"
+						     : "heapctl activate"
 		: strcmp(by, "run") == 0   ? "a run"
 		: strcmp(by, "start") == 0
 			? "HEAPCTL_ACTIVATE=1 at the start (heapctl run --activate)"

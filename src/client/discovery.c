@@ -274,8 +274,7 @@ void discovery_candidates(const struct process *process, struct string_pool *pat
 {
 	const unsigned long long namespace = namespace_of(process);
 	struct string_pool folders;
-	char root[32], proc_folder[16];
-	const size_t before = paths->count;
+	char root[32];
 
 	string_pool_init(&folders);
 	discovery_folders(process, &folders);
@@ -288,8 +287,14 @@ void discovery_candidates(const struct process *process, struct string_pool *pat
 			add_process_sockets(folder + strlen(root), process, namespace, paths);
 	}
 	string_pool_deinit(&folders);
-	if (paths->count > before)
-		return;
+}
+
+void discovery_listening(const struct process *process, struct string_pool *paths)
+{
+	const size_t before = paths->count;
+	char root[32], proc_folder[16];
+
+	process_root(process, root);
 	snprintf(proc_folder, sizeof proc_folder, "%d", (int)process->pid);
 	add_listening(proc_folder, process->inner_pid, root, paths);
 	if (root[0] != '\0' && paths->count == before)

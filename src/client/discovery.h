@@ -17,8 +17,14 @@
 #include "base/string_pool.h"
 #include "client/process.h"
 
-/* The candidates for one process, likeliest first, appended to `paths`. */
+/* The candidates for one process in those folders, likeliest first, appended to `paths`. */
 void discovery_candidates(const struct process *process, struct string_pool *paths);
+
+/*
+ * Those in any folder that the kernel's table names: the process may have been another user when
+ * its agent made the socket.
+ */
+void discovery_listening(const struct process *process, struct string_pool *paths);
 
 /*
  * All sockets in the folders that this process sees, of any user: /run/heapctl,

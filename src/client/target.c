@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 /* The process that called listen() on the other end, as the kernel noted. */
 static bool read_peer(const struct stream *stream, struct ucred *peer, struct error *err)
 {
@@ -18,12 +20,33 @@ static bool read_peer(const struct stream *stream, struct ucred *peer, struct er
 	return true;
 }
 
+static bool is_user_of(const struct process *process, uid_t user)
+{
+	return user == process->uid || user == process->effective_uid;
+}
+
+/* A server that acts for one user after another (seteuid) may do so at any moment. */
+static bool becomes_user(pid_t pid, uid_t user)
+{
+	enum { WATCH_MS = 500, LOOK_US = 500 };
+	const int64_t until_ms = clock_monotonic_ms() + WATCH_MS;
+	struct process process;
+	struct error ignored;
+
+	while (clock_monotonic_ms() < until_ms && process_read(pid, &process, &ignored)) {
+		if (is_user_of(&process, user))
+			return true;
+		clock_sleep_us(LOOK_US);
+	}
+	return false;
+}
+
 static bool is_trusted(const struct ucred *peer, const struct process *process, uid_t owner)
 {
 	if (peer->uid == 0 || peer->uid == geteuid())
 		return true;
 	if (process->pid != 0)
-		return peer->uid == process->uid || peer->uid == process->effective_uid;
+		return is_user_of(process, peer->uid) || becomes_user(process->pid, peer->uid);
 	/* Root may use any user's agent, as long as its socket is that user's own. */
 	return geteuid() == 0 && peer->uid == owner;
 }

@@ -140,6 +140,22 @@ static bool explain_no_agent(const struct process *process, bool is_only, struct
 		(int)process->pid);
 }
 
+static bool try_paths(const struct process *process, const struct string_pool *paths,
+	struct target *target, bool *denied, struct error *err)
+{
+	bool ok = false;
+
+	for (size_t i = 0; i < paths->count && !ok; i++) {
+		struct error why;
+		ok = probe(process, paths->strings[i], target, &why);
+		if (!ok && !*denied) {
+			*denied = why.kind != ERROR_NOT_FOUND;
+			*err = why;
+		}
+	}
+	return ok;
+}
+
 /*
  * Goes through the candidates; *denied when one of them is there but refuses, and none answers. A
  * name may be that of another process, which has the same pid in its pid namespace, or
@@ -148,22 +164,20 @@ static bool explain_no_agent(const struct process *process, bool is_only, struct
 static bool try_candidates(
 	const struct process *process, struct target *target, bool *denied, struct error *err)
 {
-	struct string_pool paths;
+	struct string_pool paths, listening;
 	struct target found;
-	bool ok = false;
 
 	*denied = false;
 	string_pool_init(&paths);
 	discovery_candidates(process, &paths);
-	for (size_t i = 0; i < paths.count && !ok; i++) {
-		struct error why;
-		ok = probe(process, paths.strings[i], &found, &why);
-		if (!ok && !*denied) {
-			*denied = why.kind != ERROR_NOT_FOUND;
-			*err = why;
-		}
-	}
+	bool ok = try_paths(process, &paths, &found, denied, err);
 	string_pool_deinit(&paths);
+	if (!ok) {
+		string_pool_init(&listening);
+		discovery_listening(process, &listening);
+		ok = try_paths(process, &listening, &found, denied, err);
+		string_pool_deinit(&listening);
+	}
 	*denied = *denied && !ok;
 	if (ok)
 		*target = found;

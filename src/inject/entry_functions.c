@@ -379,7 +379,10 @@ static bool is_left_out(const struct entry_candidate *candidates, int index)
 
 /* --- Where the area may be --- */
 
-/* The free range next to the module, below it if there is one: above it may be the heap's. */
+/*
+ * The largest free range below the module: a small one may be where stacks of threads come and go.
+ * Above it, where the heap may grow, only if there is none below.
+ */
 static bool find_range(struct entry_functions *found, pid_t pid, const struct remote_module *module,
 	struct error *err)
 {
@@ -387,7 +390,7 @@ static bool find_range(struct entry_functions *found, pid_t pid, const struct re
 	const uint64_t low =
 		module->end > REACH + (uint64_t)FIRST_ADDRESS ? module->end - REACH : FIRST_ADDRESS;
 	const uint64_t high = module->begin + REACH;
-	uint64_t last = FIRST_ADDRESS;
+	uint64_t last = FIRST_ADDRESS, largest = 0;
 	char path[PATH_BYTES];
 
 	snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
@@ -399,9 +402,9 @@ static bool find_range(struct entry_functions *found, pid_t pid, const struct re
 		const uint64_t first = last > low ? last : low;
 		const uint64_t limit = map.start < high ? map.start : high;
 		const bool is_below = limit <= module->begin;
-		if (limit > first && limit - first >= GAP_BYTES_MIN &&
-			(is_below || found->limit == 0)) {
-			const uint64_t size = limit - first;
+		const uint64_t size = limit > first ? limit - first : 0;
+		if (size >= GAP_BYTES_MIN && (is_below ? size > largest : found->limit == 0)) {
+			largest = size;
 			found->first = is_below && size > REACH / 32 ? limit - REACH / 32 : first;
 			found->limit = limit;
 		}

@@ -285,11 +285,14 @@ static bool read_answer(const struct injection *injection, int state, int *retur
 
 	if (remote_is_gone(&injection->remote))
 		return injection_explain_end(err);
-	if (state < 0)
-		return error_set(err, ERROR_TIMEOUT,
+	if (state < 0) {
+		error_set(err, ERROR_TIMEOUT,
 			"the library did not start in %d s: another thread may hold the loader's "
 			"lock",
 			LOAD_MS / 1000);
+		return error_hint(err, "it starts when that ends, and heapctl detach %d removes it",
+			(int)injection->remote.pid);
+	}
 	if (!remote_copy(&injection->remote, injection->memory, &exchange, sizeof exchange))
 		return injection_explain_end(err);
 	if (state == TRAMPOLINE_NOT_LOADED && exchange.result < 0)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sampler/entry_area.h"
 
+#include <errno.h>
 #include <link.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -20,8 +21,8 @@ uintptr_t entry_area_address(void)
 	return (uintptr_t)atomic_load(&area);
 }
 
-/* Kernels before 4.17 take the address for a wish. */
-static void *map_at(uint64_t address)
+/* Kernels before 4.17 take the address for a wish. `is_taken`: something else is there. */
+static void *map_at(uint64_t address, bool *is_taken)
 {
 	void *const wanted = (void *)(uintptr_t)address;
 	void *const got = mmap(wanted, ENTRY_AREA_BYTES, PROT_READ | PROT_EXEC,
@@ -29,6 +30,7 @@ static void *map_at(uint64_t address)
 
 	if (got == wanted)
 		return got;
+	*is_taken = got != MAP_FAILED || errno == EEXIST;
 	if (got != MAP_FAILED)
 		munmap(got, ENTRY_AREA_BYTES);
 	return NULL;
@@ -37,6 +39,8 @@ static void *map_at(uint64_t address)
 bool entry_area_map(uint64_t first, uint64_t limit, struct error *err)
 {
 	enum { TRIES = 64 };
+	bool are_taken = true;
+
 	if (limit < first || limit - first < ENTRY_AREA_BYTES)
 		return error_set(err, ERROR_INPUT, "no place for the code of patched functions");
 	if (entry_area_address() != 0)
@@ -44,11 +48,19 @@ bool entry_area_map(uint64_t first, uint64_t limit, struct error *err)
 	/* Over all of it: what is in the way at its beginning may be long. */
 	const uint64_t step = ((limit - first) / TRIES / ENTRY_AREA_BYTES + 1) * ENTRY_AREA_BYTES;
 	for (; first < limit && limit - first >= ENTRY_AREA_BYTES; first += step) {
-		void *const got = map_at(first);
+		bool is_taken = false;
+		void *const got = map_at(first, &is_taken);
 		if (got != NULL) {
 			atomic_store(&area, got);
 			return true;
 		}
+		are_taken = are_taken && is_taken;
+	}
+	if (are_taken) {
+		error_set(err, ERROR_MEMORY,
+			"the free addresses within 2 GiB of the functions have been taken "
+			"meanwhile");
+		return error_hint(err, "try again");
 	}
 	return error_set(err, ERROR_MEMORY,
 		"no executable memory within 2 GiB of the functions: a limit (RLIMIT_AS) or a "

@@ -36,6 +36,26 @@ for i in range(10**9):
 """
 
 
+STOPS_WITH_AGENT = """
+import os, signal, time
+
+def names():
+    for task in os.listdir("/proc/self/task"):
+        try:
+            yield open(f"/proc/self/task/{task}/comm").read()
+        except OSError:
+            pass
+
+def has_agent_alone():
+    found = list(names())
+    return len(found) == 2 and "heapctl\\n" in found
+while not has_agent_alone():
+    time.sleep(0.002)
+os.kill(os.getpid(), signal.SIGSTOP)
+time.sleep(600)
+"""
+
+
 class AttachCase(Case):
     # What start_waits() starts.
     waiting_program = "attached"
@@ -469,6 +489,17 @@ class Death(AttachCase):
                 self.heapctl("detach", process.pid, code=None)
                 self.assertTrue(is_alive(process.pid))
             self.assert_unharmed(process)
+
+    def test_a_program_that_is_stopped_just_after_the_agent_was_loaded(self):
+        """The agent cannot be asked to end then: the message says that it is there."""
+        process = self.start_python(STOPS_WITH_AGENT)
+        result = subprocess.run([need("strace"), "-f", "-o", "/dev/null", "-e", "trace=connect", "--inject=connect:delay_enter=500000", HEAPCTL, "attach",
+                                 str(process.pid)], env=dict(self.environment, ASAN_OPTIONS="detect_leaks=0"), capture_output=True, text=True)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertRegex(result.stderr, rf"is stopped \(T\) \(let it continue: kill -CONT {process.pid}; the agent stays loaded until heapctl detach {process.pid}\)")
+        process.send_signal(signal.SIGCONT)
+        self.detach(process.pid)
+        self.assertIsNone(agent_thread(process.pid))
 
     def test_an_interrupt_waits_for_the_end(self):
         process = self.start_waits(1)

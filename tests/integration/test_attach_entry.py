@@ -20,6 +20,21 @@ WAYS = ["plain", "zeroed", "resized", "aligned", "paged", "one", "array"]
 HELD_BYTES = 50 * 100_000
 
 
+# Prints where it is.
+LEAVES_A_SMALL_RANGE = """
+import ctypes, sys
+starts = [int(line.split("-")[0], 16) for line in open("/proc/self/maps")]
+libraries = min(start for start in starts if start > 0x700000000000)
+MIB = 1 << 20
+mmap = ctypes.CDLL(None).mmap
+mmap.restype = ctypes.c_void_p
+mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+assert mmap(libraries - 300 * MIB, 296 * MIB, 0, 0x100022, -1, 0) == libraries - 300 * MIB
+print(f"{libraries - 4 * MIB:x} {libraries:x}", flush=True)
+sys.stdin.read()
+"""
+
+
 class EntryCase(Case):
     def start_patched(self, program="patched_jemalloc", threads=0, nap_ms=0, **options):
         return self.start_ready(PROGRAMS / program, threads, nap_ms, **options)
@@ -146,6 +161,15 @@ class Known(EntryCase):
         self.assertNotRegex(pathlib.Path(f"/proc/{process.pid}/maps").read_text(), r" [r-]wx")
         self.assertEqual(len(self.anonymous_code(process.pid)), 1)
         self.heapctl("detach", process.pid)
+
+    def test_the_area_is_not_where_stacks_of_threads_come_and_go(self):
+        """A small range of free addresses just below the libraries."""
+        process = self.start(sys.executable, "-c", LEAVES_A_SMALL_RANGE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        first, limit = (int(word, 16) for word in process.stdout.readline().split())
+        self.attach(process.pid, "--method", "entry")
+        area = self.sampler(process.pid)["entry_area"]
+        self.assertNotEqual(area, 0)
+        self.assertFalse(first <= area < limit, f"{area:x} in {first:x}-{limit:x}")
 
     def test_a_child_continues(self):
         process = self.start_patched(threads=2)

@@ -7,11 +7,12 @@ import pathlib
 import random
 import signal
 import subprocess
+import sys
 import time
 import unittest
 
-from agent_host import PROGRAMS
-from processes import HEAPCTL, PATIENCE_SECONDS, SANITIZED, is_alive, need, repeats, wait_until
+from agent_host import PROGRAMS, only_root
+from processes import HEAPCTL, PATIENCE_SECONDS, SANITIZED, agent_thread, is_alive, need, repeats, wait_until
 from test_attach import AttachCase
 
 
@@ -86,6 +87,60 @@ class Places(PlacesCase):
             self.assertNotIn("static", message)
             self.assertNotIn("glibc", message)
             self.assertTrue(is_alive(process.pid))
+
+
+# Is another user for a moment, again and again, or for good. For each line of input it prints "done".
+ACTS_FOR_USERS = """
+import os, select, sys, time
+print('ready', flush=True)
+for line in sys.stdin:
+    if line.strip().isdigit():
+        os.seteuid(0)
+        os.seteuid(int(line))
+    print('done', flush=True)
+    while line == 'both\\n' and not select.select([0], [], [], 0.001)[0]:
+        os.seteuid(65534)
+        time.sleep(0.001)
+        os.seteuid(0)
+"""
+
+
+@only_root
+class Users(PlacesCase):
+    def tell(self, process, word):
+        process.stdin.write(f"{word}\n")
+        process.stdin.flush()
+        self.assertEqual(process.stdout.readline(), "done\n")
+
+    def test_a_program_that_acts_for_several_users(self):
+        """Its agent has made the socket as one of them, and cannot remove that of another."""
+        process = self.start_ready(sys.executable, "-c", ACTS_FOR_USERS)
+        os.chmod(self.folder, 0o711)
+        folder = os.path.join(self.folder, "of-user")
+        os.mkdir(folder, 0o700)
+        os.chown(folder, 65534, -1)
+        self.attach(process.pid)
+        self.tell(process, 65534)
+        self.detach(process.pid)
+        self.assertEqual(os.listdir(self.agents), [f"{process.pid}.sock"])
+        self.heapctl("attach", process.pid, env={"HEAPCTL_DIR": folder})
+        self.tell(process, "both")
+        self.assertTrue(self.status(process.pid)["attached"])
+        self.detach(process.pid)
+        self.assertIsNone(agent_thread(process.pid))
+
+    def test_an_agent_of_a_user_that_the_program_is_no_more_is_not_trusted(self):
+        process = self.start_ready(sys.executable, "-c", ACTS_FOR_USERS)
+        os.chmod(self.folder, 0o711)
+        folder = os.path.join(self.folder, "of-user")
+        os.mkdir(folder, 0o700)
+        os.chown(folder, 65534, -1)
+        self.tell(process, 65534)
+        self.heapctl("attach", process.pid, env={"HEAPCTL_DIR": folder})
+        self.tell(process, 0)
+        self.assertIn("the socket belongs to untrusted user 65534", self.heapctl("detach", process.pid, code=1)[1])
+        self.tell(process, 65534)
+        self.detach(process.pid)
 
 
 class Killed(PlacesCase):
