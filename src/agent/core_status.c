@@ -146,6 +146,8 @@ static void write_sampler(struct core *core, struct json_writer *json)
 	json_member_bool(json, "mapped", sampler.has_mapped);
 	json_member_unsigned(json, "entries", sampler.entries);
 	json_member_unsigned(json, "entry_area", sampler.entry_area);
+	json_member_unsigned(json, "entry_table", sampler.entry_table);
+	json_member_unsigned(json, "entry_table_size", sampler.entry_table_size);
 	json_member_string(json, "entries_in", sampler.where);
 	json_member_string(json, "entries_missed", sampler.missed);
 	json_member_unsigned(json, "modules", sampler.modules);

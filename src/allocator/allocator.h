@@ -119,7 +119,8 @@ struct allocator_sampler {
 	const char *method;    /* "got": by the modules' slots; "entry": in the functions */
 	/* Functions that are patched, the file that has them, and those that could not be. */
 	uint64_t entries;
-	uint64_t entry_area; /* the address of the code behind them; 0: none */
+	uint64_t entry_area;			/* the address of the code behind them; 0: none */
+	uint64_t entry_table, entry_table_size; /* of the replacements of functions, and how many */
 	const char *where, *missed;
 	/* Where the calls are seen: modules, and their slots for functions of the allocator. */
 	uint64_t modules, slots;

@@ -212,8 +212,12 @@ static bool restore_functions(
 		return true;
 	if (!agent_call_json(target, "GET", "/v1/status", &status, err))
 		return false;
-	const int64_t area = json_number(status, "sampler.entry_area");
-	return area == 0 || entry_restore(target->process.pid, (uint64_t)area, entries, err) ||
+	const struct entry_agent agent = {
+		.area = (uint64_t)json_number(status, "sampler.entry_area"),
+		.entries = (uint64_t)json_number(status, "sampler.entry_table"),
+		.count = (uint64_t)json_number(status, "sampler.entry_table_size"),
+	};
+	return agent.area == 0 || entry_restore(target->process.pid, &agent, entries, err) ||
 	       error_prefix(err, "restoring the functions of %s", target->label);
 }
 

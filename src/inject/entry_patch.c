@@ -31,7 +31,6 @@ struct remote_entry {
 struct patching {
 	const struct entry_functions *found;
 	const struct entry_agent *agent;
-	uint64_t area_address;
 	/* The area, as it is to be. */
 	union {
 		struct entry_area header;
@@ -231,8 +230,8 @@ static uint64_t read_replacement(const struct patching *patching)
 static bool is_area_unused(const struct patching *patching, const struct stopped_process *stopped)
 {
 	const struct address_range ranges[] = {
-		{ patching->area_address + slot_at(0),
-			patching->area_address + slot_at(patching->area.header.count) },
+		{ patching->agent->area + slot_at(0),
+			patching->agent->area + slot_at(patching->area.header.count) },
 		code_of(&patching->remote, read_replacement(patching)),
 	};
 
@@ -249,6 +248,32 @@ static bool is_in_the_way(const struct patching *patching, const struct stopped_
 		ranges[i] = (struct address_range){ header->patches[i].function + 1,
 			header->patches[i].function + header->patches[i].length };
 	return stopped_process_is_in(stopped, ranges, header->count, NULL);
+}
+
+/* False when one still leads into the area: then it is that of another version. */
+static bool restore_originals(const struct patching *patching)
+{
+	const struct entry_agent *const agent = patching->agent;
+	const struct entry_area *const header = &patching->area.header;
+	const struct remote_process *const remote = &patching->remote;
+
+	for (size_t i = 0; i < header->count; i++) {
+		const struct entry_patch *const patch = &header->patches[i];
+		const uint64_t moved = agent->area + slot_at(i) + ENTRY_SLOT_MOVED;
+		const uint64_t at = agent->entries + patch->index * sizeof(struct remote_entry);
+		struct remote_entry entry;
+		uint64_t now = 0;
+		if (patch->index >= agent->count ||
+			!remote_copy(remote, at, &entry, sizeof entry) ||
+			!remote_copy(remote, entry.original, &now, sizeof now))
+			return false;
+		const bool leads_into_area = now - agent->area < ENTRY_AREA_BYTES;
+		if (leads_into_area &&
+			(now != moved || !remote_write(remote, entry.original, &patch->function,
+						 sizeof patch->function)))
+			return false;
+	}
+	return true;
 }
 
 enum try { TRY_DONE, TRY_AGAIN, TRY_FAILED };
@@ -268,8 +293,8 @@ static enum try try_once(struct patching *patching, bool restores, struct error 
 		const bool done = write_functions(patching, true, false, err) &&
 				  write_functions(patching, true, true, err);
 		outcome = done ? TRY_DONE : TRY_FAILED;
-		result->is_unused =
-			done && result->foreign == 0 && is_area_unused(patching, &stopped);
+		result->is_unused = done && result->foreign == 0 && restore_originals(patching) &&
+				    is_area_unused(patching, &stopped);
 	} else if (!is_in_the_way(patching, &stopped)) {
 		outcome = patch_all(patching, err) ? TRY_DONE : TRY_FAILED;
 	}
@@ -305,16 +330,12 @@ struct patch_job {
 	pid_t pid;
 	const struct entry_functions *found;
 	const struct entry_agent *agent;
-	uint64_t area;
 };
 
 static bool begin(struct patching *patching, const struct patch_job *job,
 	struct entry_result *result, struct error *err)
 {
-	*patching = (struct patching){ .found = job->found,
-		.agent = job->agent,
-		.area_address = job->area,
-		.result = result };
+	*patching = (struct patching){ .found = job->found, .agent = job->agent, .result = result };
 	*result = (struct entry_result){ 0 };
 	if (!remote_read(&patching->remote, job->pid, err) ||
 		!injection_lock(&patching->remote, err))
@@ -356,7 +377,7 @@ static bool run_restore(const void *context, void *outcome, struct error *err)
 
 	if (!begin(patching, context, outcome, err))
 		return false;
-	if (!remote_copy(&patching->remote, patching->area_address, patching->area.bytes,
+	if (!remote_copy(&patching->remote, patching->agent->area, patching->area.bytes,
 		    ENTRY_AREA_BYTES) ||
 		header->magic != ENTRY_AREA_MAGIC || header->count > ENTRY_PATCHES_MAX ||
 		header->count == 0)
@@ -385,14 +406,15 @@ static bool run_again(bool (*work)(const void *context, void *result, struct err
 bool entry_patch(pid_t pid, const struct entry_functions *found, const struct entry_agent *agent,
 	struct entry_result *result, struct error *err)
 {
-	const struct patch_job job = { pid, found, agent, agent->area };
+	const struct patch_job job = { pid, found, agent };
 
 	return run_again(run_patch, &job, result, err);
 }
 
-bool entry_restore(pid_t pid, uint64_t area, struct entry_result *result, struct error *err)
+bool entry_restore(
+	pid_t pid, const struct entry_agent *agent, struct entry_result *result, struct error *err)
 {
-	const struct patch_job job = { .pid = pid, .area = area };
+	const struct patch_job job = { pid, NULL, agent };
 
 	return run_again(run_restore, &job, result, err);
 }

@@ -37,6 +37,9 @@ struct entry_result {
 MUST_CHECK bool entry_patch(pid_t pid, const struct entry_functions *found,
 	const struct entry_agent *agent, struct entry_result *result, struct error *err);
 
-/* By what the area says; nothing is done where it has nothing. */
+/*
+ * By what the area says; nothing is done where it has nothing. The replacements call the functions
+ * themselves again: the program may have kept the address of one, by which it gets there for ever.
+ */
 MUST_CHECK bool entry_restore(
-	pid_t pid, uint64_t area, struct entry_result *result, struct error *err);
+	pid_t pid, const struct entry_agent *agent, struct entry_result *result, struct error *err);

@@ -213,6 +213,8 @@ static void read_figures(struct allocator *allocator, struct allocator_sampler *
 	struct sampler_figures figures;
 	struct got_figures got;
 	const struct entry_area *const area = uses_entries ? entry_area_get() : NULL;
+	size_t count = 0;
+	const struct entry *const entries = entries_list(&count);
 
 	(void)allocator;
 	sampler_get_figures(&figures);
@@ -227,6 +229,8 @@ static void read_figures(struct allocator *allocator, struct allocator_sampler *
 		.method = uses_entries ? "entry" : "got",
 		.entries = uses_entries ? entry_area_count_patched() : 0,
 		.entry_area = entry_area_address(),
+		.entry_table = (uintptr_t)entries,
+		.entry_table_size = count,
 		.where = area == NULL ? "" : area->where,
 		.missed = area == NULL ? "" : area->missed,
 		.modules = got.modules,

@@ -171,6 +171,18 @@ class Known(EntryCase):
         self.assertNotEqual(area, 0)
         self.assertFalse(first <= area < limit, f"{area:x} in {first:x}-{limit:x}")
 
+    def test_addresses_that_the_program_has_kept(self):
+        """They are of the agent's functions, if the program reads them from its table while the calls between modules are redirected."""
+        process = self.start_patched("patched")
+        for i, method in enumerate(("got", "entry", "entry", "got", "entry")):
+            self.attach(process.pid, "--method", method)
+            if i == 0:
+                self.tell(process, "keep")
+            self.tell(process, "use")
+            self.heapctl("detach", process.pid)
+            self.tell(process, "use")
+        self.assert_unharmed(process)
+
     def test_a_child_continues(self):
         process = self.start_patched(threads=2)
         self.attach(process.pid, "--interval", "4KiB")

@@ -7,7 +7,8 @@
  * THREADS storm through the functions of the allocator, with a nap now and then: each block is
  * filled, and must be the same when it is freed. Prints "ready"; then for each line of its input:
  * "hold" has each function allocate HELD blocks of HELD_BYTES, which stay until "drop"; "fork" lets
- * a child storm for a while. Answers "done" or what went wrong; "ok ROUNDS" at the end of the
+ * a child storm for a while; "keep" keeps the addresses of malloc and free, which "use" calls.
+ * Answers "done" or what went wrong; "ok ROUNDS" at the end of the
  * input.
  */
 #include <pthread.h>
@@ -259,6 +260,28 @@ static void fork_storm(void)
 		fault("the child has failed");
 }
 
+/* As programs keep them in their objects. */
+static struct {
+	void *(*volatile allocate)(size_t size);
+	void (*volatile release)(void *block);
+} kept;
+
+static void keep(void)
+{
+	kept.allocate = malloc;
+	kept.release = free;
+}
+
+static void use_kept(void)
+{
+	unsigned char *const block = kept.allocate(HELD_BYTES);
+
+	if (block == NULL)
+		fault("no memory");
+	memset(block, 1, HELD_BYTES);
+	kept.release(block);
+}
+
 static bool read_line(char *line, size_t size)
 {
 	size_t used = 0;
@@ -294,6 +317,10 @@ int main(int argc, char **argv)
 			drop();
 		else if (strcmp(line, "fork") == 0)
 			fork_storm();
+		else if (strcmp(line, "keep") == 0)
+			keep();
+		else if (strcmp(line, "use") == 0)
+			use_kept();
 		puts("done");
 		fflush(stdout);
 	}
