@@ -402,10 +402,11 @@ static void print_counts(const struct send_session *session)
 {
 	const struct send_report *const report = &session->report;
 
-	printf("%s: %zu snapshots sent", destination_name(session->destination),
-		report->sent_count);
+	printf("%s: %zu snapshot%s sent", destination_name(session->destination),
+		report->sent_count, report->sent_count == 1 ? "" : "s");
 	if (report->known_count != 0)
-		printf(", %zu were there", report->known_count);
+		printf(", %zu %s there", report->known_count,
+			report->known_count == 1 ? "was" : "were");
 	if (report->skipped_count != 0)
 		printf(", %zu left out", report->skipped_count);
 	putchar('\n');

@@ -69,7 +69,7 @@ class Sending(FleetCase):
             paths.append(self.write(f"api.{100 + at}.0.i0.heap", {("main", "serve", "parse"): 10 + at, ("main", "log"): 3},
                                     base=0x400000 + 0x10000 * at))
             said = self.send(paths[-1], "--host", f"h{at}", "--version", "1.4", "--label", "zone=b")[0]
-            self.assertIn("1 snapshots sent", said)
+            self.assertIn("1 snapshot sent", said)
         total = json.loads(self.heapctl("report", "--json", *paths)[0])
         stated = {node["function"]: node["flat"]["inuse_space"] if "inuse_space" in node["flat"] else node["flat"] for node in total["nodes"]}
         found = self.database.rows("SELECT frames[length(frames)], sum(b), sqrt(sum(v)) FROM (SELECT stack, sum(inuse_bytes) AS b, "
@@ -95,7 +95,7 @@ class Sending(FleetCase):
         self.send(path, "--host", "a")
         before = self.counts()
         said = self.send(path, "--host", "a")[0]
-        self.assertIn("0 snapshots sent, 1 were there", said)
+        self.assertIn("0 snapshots sent, 1 was there", said)
         self.assertEqual(self.counts(), before)
         self.assertEqual(self.database.rows("SELECT count() FROM profile"), [["1"]])
         # Another host has a process of the same number.
@@ -126,7 +126,7 @@ class Sending(FleetCase):
                 said = self.heapctl("send", path, "--host", table, "--retry", "60s", "--to", *self.login(port=relay.port))
                 self.assertEqual(relay.lost, 1)
                 self.assertIn("trying again", said[1])
-                self.assertIn("1 snapshots sent\n", said[0])
+                self.assertIn("1 snapshot sent\n", said[0])
                 counts = self.database.rows(f"SELECT count(), sum(samples) FROM sample WHERE host = '{table}'")
                 self.assertEqual(counts, [["2", 13]])
         self.assertEqual(self.database.rows("SELECT count() FROM profile"), [["3"]])
@@ -185,7 +185,7 @@ class Sending(FleetCase):
         paths = [self.write(f"{name}.heap", {("main", name): 5}) for name in ("one", "two")]
         os.utime(paths[1], ns=(os.stat(paths[0]).st_mtime_ns,) * 2)
         said = self.send(*paths, "--host", "a")
-        self.assertIn("1 snapshots sent, 1 left out", said[0])
+        self.assertIn("1 snapshot sent, 1 left out", said[0])
         self.assertIn("two.heap is of the same process and time as another one", said[1])
 
 
@@ -551,7 +551,7 @@ class Access(FleetCase):
         self.assertEqual(self.database.rows("SELECT service, host, version, label_values FROM profile"),
                          [[service, "h'1", "1'; DROP TABLE sample", [label]]])
         self.assertEqual(self.database.rows("SELECT arrayJoin(frames) FROM stack"), [["main"], [odd]])
-        self.assertIn("1 were there", self.send(os.path.join(self.folder, "api.100.0.i0.heap"), "--service", service, "--host", "h'1")[0])
+        self.assertIn("1 was there", self.send(os.path.join(self.folder, "api.100.0.i0.heap"), "--service", service, "--host", "h'1")[0])
         for words in (("--service", ""), ("--service", "a\nb"), ("--host", "x" * 300), ("--label", "x"), ("--label", "1x=y"), ("--label", "a b=c")):
             self.send(os.path.join(self.folder, "api.100.0.i0.heap"), *words, code=2)
 
@@ -624,7 +624,7 @@ class Schema(FleetCase):
             self.assertEqual(self.database.rows("SELECT name FROM system.tables WHERE database = currentDatabase() ORDER BY name"),
                              [["growth_day"], ["heapctl_schema"], ["process_day"], ["profile"], ["sample"], ["stack"]])
         self.assertEqual(self.database.rows("SELECT version FROM heapctl_schema ORDER BY version"), [[1], [2]])
-        self.assertIn("1 were there", self.send(paths[0], "--host", "a")[0])
+        self.assertIn("1 was there", self.send(paths[0], "--host", "a")[0])
 
     def test_old_weeks_are_dropped(self):
         day = 24 * 3600

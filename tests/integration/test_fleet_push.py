@@ -144,7 +144,7 @@ class Pyroscope(PushCase):
         path = self.write()
         server = self.start_server()
         said = self.send(path, "--version", "1.4", "--host", "h1", "--label", "zone=b", "--to", f"pyroscope://127.0.0.1:{server.port}")
-        self.assertIn("1 snapshots sent\n", said[0])
+        self.assertIn("1 snapshot sent\n", said[0])
         labels, profile, query, headers = self.received[0]
         self.assertEqual(labels, {"service_name": "api", "host": "h1", "version": "1.4", "zone": "b"})
         self.assertEqual([kind.split("[")[0] for kind in profile.types], ["alloc_objects/count", "alloc_space/bytes", "inuse_objects/count", "inuse_space/bytes"])
@@ -176,7 +176,7 @@ class Pyroscope(PushCase):
         server = self.start_server()
         paths = [self.write("api.1.0.i0.heap", age=2 * self.OLDEST), self.write("api.2.0.i0.heap")]
         said = self.send(*paths, "--host", "a", "--to", f"pyroscope://127.0.0.1:{server.port}")
-        self.assertIn("1 snapshots sent, 1 left out", said[0])
+        self.assertIn("1 snapshot sent, 1 left out", said[0])
         self.assertIn("answered 422: refused by the test", said[1])
 
     def test_an_overloaded_server_is_asked_again(self):
@@ -232,7 +232,7 @@ class Collector(PushCase):
         server = Server(self, self.push)
         said = self.send(path, "--version", "1.4", "--host", "h1", "--label", "zone=b", "--password-file", self.secret(),
                          "--to", f"otel-pprof://127.0.0.1:{server.port}")
-        self.assertIn("1 snapshots sent\n", said[0])
+        self.assertIn("1 snapshot sent\n", said[0])
         profile, headers = self.received[0]
         self.assertAlmostEqual(profile.total("inuse_space"), self.stated(path), delta=4)
         for comment in ("service=api", "version=1.4", "host=h1", "zone=b"):
