@@ -12,6 +12,7 @@
  *
  * The image stays where it is when the agent ends, and is entered again by the next attach.
  */
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -125,9 +126,12 @@ static bool check_kernel(struct error *err)
 	void *const page =
 		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	const bool clears = page != MAP_FAILED && madvise(page, size, MADV_WIPEONFORK) == 0;
+	const int errnum = errno;
 
 	if (page != MAP_FAILED)
 		munmap(page, size);
+	if (!clears && errnum != EINVAL)
+		return error_system(err, errnum, "memory that forked children do not inherit");
 	return clears || error_set(err, ERROR_UNSUPPORTED,
 				 "the agent for static programs needs Linux 4.14 or later");
 }

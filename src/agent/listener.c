@@ -136,8 +136,12 @@ static bool open_in(struct agent_listener *listener, int folder_fd, struct error
 	if (!make_address(&listener->folder, folder_fd, temporary, &address, err))
 		return false;
 	const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return error_system(err, errno, "making a socket");
+	if (fd < 0) {
+		error_system(err, errno, "making a socket");
+		return (err->errnum == EPERM || err->errnum == EACCES) &&
+		       error_hint(err, "its sandbox (seccomp) or a security module of the kernel "
+				       "forbids that: profile it without the sandbox");
+	}
 	if (!descriptor_own(fd, &own, err))
 		return false;
 	if (bind_and_listen(own.fd, &address, &listener->folder, folder_fd, temporary, err) &&

@@ -15,6 +15,8 @@ _Static_assert(offsetof(struct image_exchange, entry) == 88, "see below");
 _Static_assert(offsetof(struct image_exchange, stack) == 96, "see below");
 _Static_assert(IMAGE_MEMORY_BYTES == 0x40000 && IMAGE_BORROWED_STACK_BYTES == 0x1000, "see below");
 _Static_assert(IMAGE_WAIT_S == 10, "see below");
+_Static_assert(
+	IMAGE_READY == 1 && IMAGE_CALL == 2 && IMAGE_ENTER == 3 && IMAGE_READ == 5, "see below");
 _Static_assert(sizeof(struct raw_request) == 24 * 8, "see below");
 
 extern const char raw_code_begin[], raw_code_end[], raw_code_values[];
@@ -116,6 +118,7 @@ __asm__(".macro take\n"
 	"32:	mov (%rbx), %eax\n"
 	"	cmp $2, %eax\n	je 33f\n"
 	"	cmp $3, %eax\n	je 34f\n"
+	"	cmp $5, %eax\n	je 35f\n" /* it is not needed */
 	"	lea 16(%rsp), %rdi\n	xor %esi, %esi\n	mov $35, %eax\n	syscall\n"
 	"	mov $1, %edi\n	mov %rsp, %rsi\n	mov $228, %eax\n	syscall\n"
 	"	cmp %r12, (%rsp)\n	jle 32b\n"

@@ -160,6 +160,17 @@ static bool map(const struct injection *injection, uint64_t address, uint64_t si
 	return true;
 }
 
+static void unmap(const struct injection *injection, uint64_t address, uint64_t size)
+{
+	const uint64_t numbers[7] = { SYS_munmap, address, size };
+	int64_t returned = 0;
+	struct error ignored;
+
+	if (!call(injection, numbers, &returned, &ignored)) {
+		/* The process has ended, most likely. */
+	}
+}
+
 /* --- The image in the process --- */
 
 /* The code last, from its end on: an image that is there in full has all of its data. */
@@ -180,13 +191,16 @@ static bool map_image(const struct injection *injection, const struct image *ima
 	uint64_t *address, struct error *err)
 {
 	const uint64_t code_bytes = (image->code.p_memsz + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+	const uint64_t bytes = image->span + FIRST_STACK_BYTES;
 	uint64_t ignored;
 
-	return map(injection, 0, image->span + FIRST_STACK_BYTES, PROT_READ | PROT_WRITE, 0,
-		       address, err) &&
-	       map(injection, *address, code_bytes, PROT_READ | PROT_EXEC, MAP_FIXED, &ignored,
-		       err) &&
-	       write_image(injection, image, *address, err);
+	if (!map(injection, 0, bytes, PROT_READ | PROT_WRITE, 0, address, err))
+		return false;
+	if (map(injection, *address, code_bytes, PROT_READ | PROT_EXEC, MAP_FIXED, &ignored, err) &&
+		write_image(injection, image, *address, err))
+		return true;
+	unmap(injection, *address, bytes);
+	return false;
 }
 
 /* Of an earlier attach, of the same bytes; 0: none. */
@@ -362,11 +376,11 @@ bool raw_thread_run(const struct injection *injection, const struct borrowed_thr
 			field(injection, offsetof(struct image_exchange, thread)), &thread,
 			sizeof thread))
 		return explain_silence(injection, "the new thread did not start", START_MS, err);
-	if (!enter_image(injection, request, err) ||
-		!read_answer(injection, returned, answer, size, err))
+	const bool has_entered = enter_image(injection, request, err);
+	if (has_entered && !read_answer(injection, returned, answer, size, err))
 		/* The thread ends by itself; the bytes stay, as those of an attach that was killed.
 		 */
 		return false;
 	borrow_finish(injection, borrowed, (pid_t)thread, IMAGE_READ);
-	return true;
+	return has_entered;
 }
