@@ -1,93 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/filter.h"
 
-#include <ctype.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analysis/allocator_frames.h"
 #include "analysis/function_name.h"
+#include "analysis/sample_tag.h"
 #include "base/xalloc.h"
 
-enum role { FOCUS, IGNORE, RETAIN, EXCLUDE, SHOW, HIDE, SHOW_FROM, ROLES };
-
-struct tag {
-	struct pattern *thread; /* NULL: it is about bytes */
-	double min_bytes;
-	double max_bytes;
-};
+enum role { FOCUS, IGNORE, RETAIN, EXCLUDE, SHOW, HIDE, SHOW_FROM, PRUNE_FROM, ROLES };
 
 struct filter {
 	struct pattern *patterns[ROLES];
-	struct tag *tags;
-	size_t tag_count;
+	struct sample_tag *tags; /* those that must match, then those that must not */
+	size_t tag_count, wanted_tag_count;
 	char *thread;
 	struct buffer name; /* for making names */
 };
 
-/* "64kb": bytes, with a unit of powers of two. */
-static bool parse_bytes(const char *text, size_t size, double none, double *bytes)
+static bool name_threads(const struct filter_tags *tags)
 {
-	static const char units[] = "bkmgt";
-	char copy[32];
-	char *end = NULL;
-
-	*bytes = none;
-	if (size == 0)
-		return true;
-	if (size >= sizeof copy)
-		return false;
-	memcpy(copy, text, size);
-	copy[size] = '\0';
-	*bytes = strtod(copy, &end);
-	if (end == copy || *bytes < 0)
-		return false;
-	if (*end == '\0')
-		return true;
-	const char *const unit = strchr(units, tolower((unsigned char)*end));
-	if (unit == NULL)
-		return false;
-	*bytes = ldexp(*bytes, 10 * (int)(unit - units));
-	return end[1] == '\0' || strcasecmp(end + 1, "b") == 0 || strcasecmp(end + 1, "ib") == 0;
+	for (size_t i = 0; i < tags->count; i++) {
+		if (strncmp(tags->texts[i], "bytes=", 6) != 0)
+			return true;
+	}
+	return false;
 }
 
-static bool parse_range(const char *text, struct tag *tag, struct error *err)
+bool filter_text_names_threads(const struct filter_text *text)
 {
-	const char *const colon = strchr(text, ':');
-	const size_t low_size = colon == NULL ? strlen(text) : (size_t)(colon - text);
-	const char *const high = colon == NULL ? text : colon + 1;
-
-	if (text[0] != '\0' && parse_bytes(text, low_size, 0, &tag->min_bytes) &&
-		parse_bytes(high, strlen(high), INFINITY, &tag->max_bytes))
-		return true;
-	error_set(err, ERROR_USAGE, "'%.100s' is not a range of sizes", text);
-	return error_hint(err, "write bytes=64kb:1mb, bytes=4096: or bytes=:4096");
-}
-
-static bool parse_tag(const char *text, struct tag *tag, struct error *err)
-{
-	if (strncmp(text, "thread=", 7) == 0)
-		return pattern_new(text + 7, &tag->thread, err);
-	if (strncmp(text, "bytes=", 6) == 0)
-		return parse_range(text + 6, tag, err);
-	error_set(err, ERROR_USAGE, "invalid tag '%.100s'", text);
-	return error_hint(err, "tags are thread=PATTERN and bytes=LOW:HIGH");
+	return text->thread != NULL || name_threads(&text->tags) ||
+	       name_threads(&text->ignored_tags);
 }
 
 static bool compile_patterns(
 	struct filter *filter, const struct filter_text *text, struct error *err)
 {
 	const char *const texts[ROLES] = { text->focus, text->ignore, text->retain, text->exclude,
-		text->show, text->hide, text->show_from };
+		text->show, text->hide, text->show_from, text->prune_from };
 
 	for (int role = 0; role < ROLES; role++) {
 		if (texts[role] == NULL || texts[role][0] == '\0')
 			continue;
 		if (!pattern_new(texts[role], &filter->patterns[role], err))
 			return false;
+	}
+	return true;
+}
+
+static bool add_tags(struct filter *filter, const struct filter_tags *tags, struct error *err)
+{
+	for (size_t i = 0; i < tags->count; i++) {
+		if (!sample_tag_parse(tags->texts[i], &filter->tags[filter->tag_count], err))
+			return false;
+		filter->tag_count++;
 	}
 	return true;
 }
@@ -99,12 +68,10 @@ bool filter_new(const struct filter_text *text, struct filter **ret, struct erro
 	buffer_init(&filter->name, &memory_or_exit);
 	if (!compile_patterns(filter, text, err))
 		return false;
-	filter->tags = xcalloc(text->tag_count, sizeof *filter->tags);
-	for (size_t i = 0; i < text->tag_count; i++) {
-		filter->tag_count++;
-		if (!parse_tag(text->tags[i], &filter->tags[i], err))
-			return false;
-	}
+	filter->tags = xcalloc(text->tags.count + text->ignored_tags.count, sizeof *filter->tags);
+	filter->wanted_tag_count = text->tags.count;
+	if (!add_tags(filter, &text->tags, err) || !add_tags(filter, &text->ignored_tags, err))
+		return false;
 	if (text->thread != NULL)
 		filter->thread = xstrdup(text->thread);
 	*ret = TAKE(filter);
@@ -118,7 +85,7 @@ void filter_free(struct filter *filter)
 	for (int role = 0; role < ROLES; role++)
 		pattern_free(filter->patterns[role]);
 	for (size_t i = 0; i < filter->tag_count; i++)
-		pattern_free(filter->tags[i].thread);
+		sample_tag_deinit(&filter->tags[i]);
 	free(filter->tags);
 	free(filter->thread);
 	buffer_deinit(&filter->name);
@@ -226,9 +193,9 @@ bool filter_has_focus(const struct filter *filter)
 	return filter->patterns[FOCUS] != NULL;
 }
 
-bool filter_has_start(const struct filter *filter)
+bool filter_cuts_stacks(const struct filter *filter)
 {
-	return filter->patterns[SHOW_FROM] != NULL;
+	return filter->patterns[SHOW_FROM] != NULL || filter->patterns[PRUNE_FROM] != NULL;
 }
 
 bool filter_drops_empty(const struct filter *filter)
@@ -244,21 +211,6 @@ bool filter_is_thread(const struct profile_thread *thread, const char *wanted)
 	snprintf(number, sizeof number, "%" PRIu64, thread->id);
 	return strcmp(wanted, thread->name) == 0 || strcmp(wanted, number) == 0 ||
 	       (wanted[0] == 't' && strcmp(wanted + 1, number) == 0);
-}
-
-static double object_size(const struct profile_sample *sample)
-{
-	static const enum profile_counter objects[] = { PROFILE_INUSE_OBJECTS,
-		PROFILE_ALLOC_OBJECTS };
-	static const enum profile_counter bytes[] = { PROFILE_INUSE_SPACE, PROFILE_ALLOC_SPACE };
-
-	if (sample->object_bytes != 0)
-		return (double)sample->object_bytes;
-	for (int i = 0; i < 2; i++) {
-		if (sample->counters[objects[i]] > 0)
-			return sample->counters[bytes[i]] / sample->counters[objects[i]];
-	}
-	return 0;
 }
 
 static const struct profile_thread *thread_of(
@@ -285,10 +237,8 @@ bool filter_takes(
 	if (!filter_takes_thread(filter, profile, sample))
 		return false;
 	for (size_t i = 0; i < filter->tag_count; i++) {
-		const struct tag *const tag = &filter->tags[i];
-		const double size = object_size(sample);
-		if (tag->thread != NULL ? !pattern_matches(tag->thread, thread)
-					: size < tag->min_bytes || size > tag->max_bytes)
+		const bool is_wanted = i < filter->wanted_tag_count;
+		if (sample_tag_matches(&filter->tags[i], sample, thread) != is_wanted)
 			return false;
 	}
 	return true;
@@ -321,6 +271,7 @@ void stack_filter_deinit(struct stack_filter *stack_filter)
 {
 	allocator_wrappers_free(stack_filter->wrappers);
 	free(stack_filter->facts);
+	free(stack_filter->pruned);
 	free(stack_filter->locations);
 	buffer_deinit(&stack_filter->text);
 	text_numbers_deinit(&stack_filter->names);
@@ -372,6 +323,45 @@ void stack_filter_prepare(
 			allocator_wrappers_find(profiles, count, is_allocator, stack_filter);
 }
 
+/* The innermost frame that prune_from means, of those that are shown; false when there is none. */
+static bool find_end(
+	struct stack_filter *stack_filter, const struct profile_location *location, uint32_t *at)
+{
+	struct filter *const filter = stack_filter->filter;
+	const struct profile_frame *const frames =
+		stack_filter->profile->frames + location->first_frame;
+
+	for (*at = 0; *at < location->frame_count; ++*at) {
+		const struct profile_frame *const frame = &frames[*at];
+		if (frame->function[0] != '\0' &&
+			filter_matches_function(
+				filter->patterns[PRUNE_FROM], &filter->name, frame->function) &&
+			filter_shows(filter, frame))
+			return true;
+	}
+	return false;
+}
+
+/* What is inlined into it in its location is cut off there; its other callees are in others. */
+static void find_ends(struct stack_filter *stack_filter)
+{
+	const struct profile *const profile = stack_filter->profile;
+	uint32_t at;
+
+	if (stack_filter->filter->patterns[PRUNE_FROM] == NULL)
+		return;
+	stack_filter->pruned = xreallocarray(
+		stack_filter->pruned, profile->location_count, sizeof *stack_filter->pruned);
+	for (size_t i = 0; i < profile->location_count; i++) {
+		stack_filter->pruned[i] = 0;
+		if ((stack_filter->facts[i] & LOCATION_IS_DROPPED) != 0 ||
+			!find_end(stack_filter, &profile->locations[i], &at))
+			continue;
+		stack_filter->pruned[i] = at;
+		stack_filter->facts[i] |= LOCATION_IS_END;
+	}
+}
+
 static uint8_t find_facts(
 	struct stack_filter *stack_filter, const struct profile_location *location)
 {
@@ -398,6 +388,7 @@ void stack_filter_enter(struct stack_filter *stack_filter, const struct profile 
 			stack_filter->wrapper_facts[i].is_wrapper)
 			stack_filter->facts[i] |= LOCATION_IS_WRAPPER;
 	}
+	find_ends(stack_filter);
 	const uint32_t trampoline = stack_filter->pruning == PRUNE_NOTHING
 					    ? PROFILE_NONE
 					    : allocator_frame_trampoline(profile);
@@ -475,6 +466,20 @@ static size_t depth_to_start(const struct stack_filter *stack_filter, const stru
 	return depth;
 }
 
+/* Starts at the innermost location that prune_from means, if one is left. */
+static void cut_callees(
+	const struct stack_filter *stack_filter, const uint32_t **locations, size_t *depth)
+{
+	size_t cut = 0;
+
+	while (cut < *depth && (stack_filter->facts[(*locations)[cut]] & LOCATION_IS_END) == 0)
+		cut++;
+	if (cut == *depth)
+		return;
+	*locations += cut;
+	*depth -= cut;
+}
+
 bool stack_filter_pick(struct stack_filter *stack_filter, const struct profile_stack *stack,
 	const uint32_t **ret, size_t *depth)
 {
@@ -493,11 +498,13 @@ bool stack_filter_pick(struct stack_filter *stack_filter, const struct profile_s
 		return false;
 	if (filter_has_focus(stack_filter->filter) && (pick.facts & LOCATION_HAS_FOCUS) == 0)
 		return false;
-	if (filter_has_start(stack_filter->filter)) {
+	if (stack_filter->filter->patterns[SHOW_FROM] != NULL) {
 		if ((pick.facts & LOCATION_IS_START) == 0)
 			return false;
 		*depth = depth_to_start(stack_filter, &pick);
 	}
+	if ((pick.facts & LOCATION_IS_END) != 0)
+		cut_callees(stack_filter, ret, depth);
 	return pick.depth != 0 || !filter_drops_empty(stack_filter->filter);
 }
 

@@ -9,8 +9,11 @@
  *	show, hide	frames, inlined ones too, by name or file: only those; all but those
  *	show_from	stacks with a location that matches as for focus: from the outermost such
  *			location on, without its callers
+ *	prune_from	frames by the name of their function: from the innermost one that matches,
+ *			what it calls is cut off, so that it allocates that itself
  *	tags		samples: "thread=PATTERN" by the thread's name, "bytes=LOW:HIGH" by the
  *			size of one object, either end may be missing; all must match
+ *	ignored_tags	likewise: none may match
  *	thread		samples of the threads with that number, or with exactly that name
  */
 #pragma once
@@ -25,13 +28,20 @@
 #include "base/string_pool.h"
 #include "profile/profile.h"
 
+struct filter_tags {
+	const char *const *texts;
+	size_t count;
+};
+
 struct filter_text {
-	const char *focus, *ignore, *retain, *exclude, *show, *hide,
-		*show_from; /* NULL or "" for none */
-	const char *const *tags;
-	size_t tag_count;
+	const char *focus, *ignore, *retain, *exclude, *show, *hide, *show_from,
+		*prune_from; /* NULL or "" for none */
+	struct filter_tags tags, ignored_tags;
 	const char *thread; /* NULL for all */
 };
+
+/* Whether it is about single threads. */
+bool filter_text_names_threads(const struct filter_text *text);
 
 struct filter;
 
@@ -43,8 +53,9 @@ DEFINE_CLEANUP(filter_cleanup, struct filter *, filter_free)
 /* Whether show and hide leave the frame. */
 bool filter_shows(struct filter *filter, const struct profile_frame *frame);
 
+/* Whether stacks are selected, or their ends cut off, by patterns. */
 bool filter_has_focus(const struct filter *filter);
-bool filter_has_start(const struct filter *filter);
+bool filter_cuts_stacks(const struct filter *filter);
 bool filter_drops_empty(const struct filter *filter);
 
 /* Whether `wanted` means this thread: its name, "7" or "t7". */
@@ -70,6 +81,7 @@ enum location_fact {
 	LOCATION_HAS_FOCUS = 8,
 	LOCATION_IS_WRAPPER = 16, /* between the allocator and the program */
 	LOCATION_IS_START = 32,	  /* show_from */
+	LOCATION_IS_END = 64,	  /* prune_from */
 };
 
 /* What is cut off at the leaf. */
@@ -89,7 +101,8 @@ struct stack_filter {
 	struct allocator_wrappers *wrappers;	  /* NULL when none are cut off */
 	const struct wrapper_fact *wrapper_facts; /* of the profile, NULL as above */
 	const struct profile *profile;
-	uint8_t *facts; /* one for each location of the profile */
+	uint8_t *facts;	  /* one for each location of the profile */
+	uint32_t *pruned; /* of its frames, those that prune_from cuts off; NULL without it */
 	uint32_t *locations;
 	size_t location_capacity;
 	struct buffer text;
@@ -122,15 +135,18 @@ bool stack_filter_pick(struct stack_filter *stack_filter, const struct profile_s
 MUST_CHECK bool stack_filter_samples(const struct stack_filter *stack_filter,
 	const struct profile_sample **samples, size_t *count, struct error *err);
 
-/* The location as it is shown: without wrappers that were inlined at its leaf. */
+/* The location as it is shown: without wrappers, and what prune_from cuts off, inlined there. */
 static inline struct profile_location stack_filter_location(
 	const struct stack_filter *stack_filter, uint32_t at)
 {
 	struct profile_location location = stack_filter->profile->locations[at];
+	uint32_t cut = 0;
 
-	if (stack_filter->wrapper_facts != NULL) {
-		location.first_frame += stack_filter->wrapper_facts[at].inlined;
-		location.frame_count -= stack_filter->wrapper_facts[at].inlined;
-	}
+	if (stack_filter->wrapper_facts != NULL)
+		cut = stack_filter->wrapper_facts[at].inlined;
+	if (stack_filter->pruned != NULL && stack_filter->pruned[at] > cut)
+		cut = stack_filter->pruned[at];
+	location.first_frame += cut;
+	location.frame_count -= cut;
 	return location;
 }

@@ -98,8 +98,9 @@ static void enter_profile(struct view_builder *builder, const struct view_input 
 
 	builder->profile = profile;
 	builder->is_base = input->is_base;
-	builder->has_usual_stacks =
-		profile->kind != PROFILE_CPU && !filter_has_focus(builder->request->filter);
+	builder->has_usual_stacks = profile->kind != PROFILE_CPU &&
+				    !filter_has_focus(builder->request->filter) &&
+				    !filter_cuts_stacks(builder->request->filter);
 	builder->node_count = 0;
 	node_builder_enter(builder->node_builder, profile, places);
 	stack_filter_enter(&builder->stack_filter, profile);

@@ -8,7 +8,7 @@
 #include "cli/fleet_print.h"
 #include "cli/fleet_session.h"
 #include "cli/option.h"
-#include "cli/report_options.h"
+#include "cli/debuginfod_urls.h"
 #include "cli/time_option.h"
 #include "cli/verb.h"
 #include "fleet/clickhouse_text.h"
@@ -179,7 +179,7 @@ static bool take(struct fleet_options *fleet, int64_t now_ms, int id,
 		return true;
 	case OPTION_DEBUGINFOD:
 		fleet->debuginfod = parser->value;
-		return report_options_check_servers(parser->value, err);
+		return debuginfod_urls_check(parser->value, err);
 	case OPTION_CLUSTER:
 		fleet->cluster = parser->value;
 		return clickhouse_is_name(parser->value) ||

@@ -15,6 +15,7 @@
 #include "base/proc_maps.h"
 #include "cli/report_options.h"
 #include "cli/report_output.h"
+#include "cli/report_figures.h"
 #include "cli/report_session.h"
 #include "cli/report_summary.h"
 #include "client/process.h"
@@ -208,7 +209,7 @@ static bool report(const struct report_options *options, struct error *err)
 		return false;
 	if (options->output == REPORT_SYMBOLS)
 		return print_address_names(options, err);
-	if (!report_session_open(&session, options, err))
+	if (!report_session_open(&session, options, err) || !report_figures_check(&session, err))
 		return false;
 	note_sampling(&session);
 	warn_of_comparison(&session);

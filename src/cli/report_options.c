@@ -7,6 +7,7 @@
 
 #include "base/buffer.h"
 #include "base/xalloc.h"
+#include "cli/debuginfod_urls.h"
 #include "cli/option.h"
 
 enum {
@@ -49,6 +50,8 @@ enum {
 	OPTION_WEBLIST,
 	OPTION_PPROF,
 	OPTION_TAG,
+	OPTION_TAG_IGNORE,
+	OPTION_UNIT,
 	OPTION_SORT,
 	OPTION_GRANULARITY,
 	OPTION_TOP,
@@ -222,6 +225,14 @@ const struct verb_option report_option_table[] = {
 		.is_hidden = true, TEXT(render.frame_root) },
 	{ 0, "confidence", 0, NULL, .help = "standard errors and sample counts",
 		SWITCH(render.confidence) },
+	{ OPTION_UNIT, "unit", 0, "UNIT",
+		.help = "of text reports and call graphs: b, kb, mb, gb, tb; ns, us, ms, s; auto: "
+			"the one of the total",
+		.complete = "auto b kb mb gb tb ns us ms s" },
+	{ 0, "mean", 0, NULL,
+		.help = "for --text: bytes of one object, or time of one delay, in place of the "
+			"sum; shares and order are of the sums",
+		SWITCH(render.mean) },
 
 	{ 0, "show", 0, "REGEX", .help = "only matching frames, inlined ones too",
 		.group = "more filters", TEXT(filter.show) },
@@ -229,8 +240,14 @@ const struct verb_option report_option_table[] = {
 	{ 0, "show-from", 0, "REGEX",
 		.help = "only stacks with a matching function or file, without its callers",
 		TEXT(filter.show_from) },
+	{ 0, "prune-from", 0, "REGEX",
+		.help = "nothing below the innermost function that matches: it allocates that "
+			"itself",
+		TEXT(filter.prune_from) },
 	{ OPTION_TAG, "tag", 0, "KEY=VALUE",
 		.help = "only samples with thread=REGEX or bytes=LOW:HIGH" },
+	{ OPTION_TAG_IGNORE, "tag-ignore", 0, "KEY=VALUE",
+		.help = "no samples with thread=REGEX or bytes=LOW:HIGH" },
 	{ 0, "fragmentation", 0, NULL,
 		.help = "free places in slabs, by the sites whose objects keep them (of a bundle "
 			"or a TARGET)",
@@ -268,7 +285,7 @@ struct parse {
 	struct report_options *options;
 	struct option_parser parser;
 	struct choices chosen;
-	size_t tag_capacity;
+	size_t tag_capacity, ignored_tag_capacity;
 	size_t build_id_dir_capacity;
 };
 
@@ -335,7 +352,7 @@ static bool set_delay(struct parse *parse, int id, struct error *err)
 static bool pick(const struct parse *parse, const char *const *words, int *at, struct error *err)
 {
 	for (*at = 0; words[*at] != NULL; ++*at) {
-		if (strcmp(words[*at], parse->parser.value) == 0)
+		if (strcasecmp(words[*at], parse->parser.value) == 0)
 			return true;
 	}
 	CLEANUP(buffer_deinit) struct buffer choices = BUFFER_OR_EXIT;
@@ -359,6 +376,12 @@ static bool apply_words(struct parse *parse, int id, struct error *err)
 			return false;
 		parse->options->render.sort = (enum render_sort)at;
 		parse->options->has_sort = true;
+		return true;
+	}
+	if (id == OPTION_UNIT) {
+		if (!pick(parse, render_unit_names, &at, err))
+			return false;
+		parse->options->render.unit = (enum render_unit)at;
 		return true;
 	}
 	return pick(parse, view_granularity_names, &at, err) &&
@@ -475,29 +498,6 @@ static bool apply_figure(struct parse *parse, int id, struct error *err)
 	}
 }
 
-bool report_options_check_servers(const char *urls, struct error *err)
-{
-	static const char *const schemes[] = { "http://", "https://", "file://" };
-	static const char blanks[] = " \t\n";
-
-	for (const char *at = urls + strspn(urls, blanks); *at != '\0' || at == urls;) {
-		const size_t size = strcspn(at, blanks);
-		bool is_known = false;
-		for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
-			const size_t scheme_size = strlen(schemes[i]);
-			is_known |= size > scheme_size && strncmp(at, schemes[i], scheme_size) == 0;
-		}
-		if (!is_known)
-			return error_set(err, ERROR_USAGE,
-				"invalid value for --debuginfod: '%.*s'; use a URL such as "
-				"https://debuginfod.debian.net",
-				(int)(size < 60 ? size : 60), at);
-		at += size;
-		at += strspn(at, blanks);
-	}
-	return true;
-}
-
 static bool apply(struct parse *parse, int id, struct error *err)
 {
 	struct report_options *const options = parse->options;
@@ -516,20 +516,26 @@ static bool apply(struct parse *parse, int id, struct error *err)
 		return true;
 	case OPTION_DEBUGINFOD:
 		options->debuginfod = parser->value;
-		return report_options_check_servers(parser->value, err);
+		return debuginfod_urls_check(parser->value, err);
 	case OPTION_VERSION:
 		options->wants_version = !parser->is_negated;
 		return true;
 	case OPTION_TAG:
-		add_text(&options->tags, &options->filter.tag_count, &parse->tag_capacity,
+		add_text(&options->tags, &options->filter.tags.count, &parse->tag_capacity,
 			parser->value);
-		options->filter.tags = options->tags;
+		options->filter.tags.texts = options->tags;
+		return true;
+	case OPTION_TAG_IGNORE:
+		add_text(&options->ignored_tags, &options->filter.ignored_tags.count,
+			&parse->ignored_tag_capacity, parser->value);
+		options->filter.ignored_tags.texts = options->ignored_tags;
 		return true;
 	case OPTION_BUILD_ID_DIR:
 		add_text(&options->build_id_dirs, &options->build_id_dir_count,
 			&parse->build_id_dir_capacity, parser->value);
 		return true;
 	case OPTION_SORT:
+	case OPTION_UNIT:
 	case OPTION_GRANULARITY:
 		return apply_words(parse, id, err);
 	default:
@@ -599,7 +605,8 @@ bool report_options_parse(struct report_options *options, const struct verb *ver
 void report_options_deinit(struct report_options *options)
 {
 	free(options->tags);
+	free(options->ignored_tags);
 	free(options->build_id_dirs);
-	options->tags = NULL;
+	options->tags = options->ignored_tags = NULL;
 	options->build_id_dirs = NULL;
 }

@@ -75,7 +75,7 @@ struct report_options {
 	bool wants_test;
 	bool is_jeprof;
 
-	const char **tags; /* behind filter.tags */
+	const char **tags, **ignored_tags; /* behind those of the filter */
 	char **operands;
 	size_t operand_count;
 };
@@ -99,9 +99,3 @@ static inline enum stack_pruning report_options_pruning(const struct report_opti
 }
 
 void report_options_deinit(struct report_options *options);
-
-/*
- * Whether these are URLs of debuginfod servers, separated by blanks: its library silently ignores
- * what is not a URL. ERROR_USAGE.
- */
-MUST_CHECK bool report_options_check_servers(const char *urls, struct error *err);

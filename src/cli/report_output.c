@@ -66,7 +66,7 @@ static bool render_view(const struct report_session *session,
 	struct report_variation wanted = *variation;
 	CLEANUP(view_cleanup) struct view *view = NULL;
 
-	wanted.totals_only = renderer->is_of_nodes;
+	wanted.totals_only = renderer->is_of_nodes && !render->mean;
 	return report_session_view(session, &wanted, &view, err) &&
 	       renderer->render(view, render, out, err);
 }
@@ -132,13 +132,13 @@ static bool is_unfiltered(const struct report_options *options)
 {
 	const struct filter_text *const text = &options->filter;
 	const char *const patterns[] = { text->focus, text->ignore, text->retain, text->exclude,
-		text->show, text->hide, text->show_from };
+		text->show, text->hide, text->show_from, text->prune_from };
 
 	for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++) {
 		if (patterns[i] != NULL && patterns[i][0] != '\0')
 			return false;
 	}
-	return text->tag_count == 0 && text->thread == NULL;
+	return text->tags.count == 0 && text->ignored_tags.count == 0 && text->thread == NULL;
 }
 
 static bool select_all(const struct report_session *session, bool by_thread,

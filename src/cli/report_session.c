@@ -31,16 +31,8 @@ void report_session_add(struct report_session *session, struct profile *profile)
 /* Whether the request can be about single threads. */
 static bool needs_threads(const struct report_options *options)
 {
-	const struct filter_text *const filter = &options->filter;
-
-	if (options->output == REPORT_RAW || options->output == REPORT_PPROF ||
-		options->output == REPORT_INTERACTIVE || filter->thread != NULL)
-		return true;
-	for (size_t i = 0; i < filter->tag_count; i++) {
-		if (strncmp(filter->tags[i], "bytes=", 6) != 0)
-			return true;
-	}
-	return false;
+	return options->output == REPORT_RAW || options->output == REPORT_PPROF ||
+	       options->output == REPORT_INTERACTIVE || filter_text_names_threads(&options->filter);
 }
 
 struct source_options report_session_source_options(const struct report_session *session)

@@ -16,6 +16,7 @@
 #include "base/xalloc.h"
 #include "cli/code_listing.h"
 #include "cli/line_editor.h"
+#include "cli/report_figures.h"
 #include "cli/report_output.h"
 #include "cli/report_peek.h"
 #include "cli/shell_settings.h"
@@ -471,6 +472,23 @@ static bool write_output(
 	return file_write_fd(fd, path, out->data, out->size, err);
 }
 
+/* With mean=true the others would show sums. */
+static bool check_figures(
+	const struct shell *shell, const struct shell_command *command, struct error *err)
+{
+	static const char *const others[] = { "text", "top", "proto", "raw", "options", "o",
+		"help" };
+
+	if (!shell->settings.options.render.mean)
+		return report_figures_check(&shell->session, err);
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+		if (strcmp(command->name, others[i]) == 0)
+			return i > 1 || report_figures_check(&shell->session, err);
+	}
+	error_set(err, ERROR_USAGE, "mean=true is for top alone");
+	return error_hint(err, "mean= takes it back");
+}
+
 static void run_command(struct shell *shell, const char *typed)
 {
 	CLEANUP(request_deinit) struct shell_request request = { 0 };
@@ -504,7 +522,8 @@ static void run_command(struct shell *shell, const char *typed)
 		fprintf(stderr, "usage: %s %s\n", command->name, command->arguments);
 		return;
 	}
-	if (!command->run(shell, &request, &out, &err) || !write_output(&out, path, appends, &err))
+	if (!check_figures(shell, command, &err) || !command->run(shell, &request, &out, &err) ||
+		!write_output(&out, path, appends, &err))
 		verb_fail(&err);
 }
 

@@ -22,7 +22,8 @@ bool report_summary_is_wanted(const struct report_options *options)
 	       !options->has_output_path && options->base == NULL &&
 	       options->filter.thread == NULL && !options->has_sort && render->sort == plain.sort &&
 	       render->line_limit == plain.line_limit && !render->show_bytes &&
-	       !render->confidence && !render->is_inverted;
+	       render->unit == plain.unit && !render->mean && !render->confidence &&
+	       !render->is_inverted;
 }
 
 struct summary {

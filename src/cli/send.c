@@ -4,7 +4,7 @@
 
 #include "base/units.h"
 #include "cli/option.h"
-#include "cli/report_options.h"
+#include "cli/debuginfod_urls.h"
 #include "cli/send_session.h"
 #include "cli/verb.h"
 
@@ -84,7 +84,7 @@ static bool take(
 		return take_number(send, id, parser, err);
 	case OPTION_DEBUGINFOD:
 		send->debuginfod = value;
-		return report_options_check_servers(value, err);
+		return debuginfod_urls_check(value, err);
 	case OPTION_GATHER:
 		return duration_parse(value, &send->gather_ms, err);
 	case OPTION_LABEL:

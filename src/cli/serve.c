@@ -5,8 +5,8 @@
 
 #include "base/units.h"
 #include "base/xalloc.h"
+#include "cli/debuginfod_urls.h"
 #include "cli/option.h"
-#include "cli/report_options.h"
 #include "cli/serve_log.h"
 #include "cli/verb.h"
 #include "client/agent_client.h"
@@ -173,7 +173,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 				return option_refuse_error(&parser, &err);
 			break;
 		case OPTION_DEBUGINFOD:
-			if (!report_options_check_servers(parser.value, &err))
+			if (!debuginfod_urls_check(parser.value, &err))
 				return option_refuse_error(&parser, &err);
 			serve.debuginfod = parser.value;
 			break;

@@ -37,14 +37,21 @@ static const struct setting settings_table[] = {
 	{ "hide=", "no matching frames", SETTING_PATTERN, AT(filter.hide), NULL },
 	{ "show_from=", "only stacks with a match, without its callers", SETTING_PATTERN,
 		AT(filter.show_from), NULL },
+	{ "prune_from=", "nothing below the innermost match, by function", SETTING_PATTERN,
+		AT(filter.prune_from), NULL },
 	{ "tagfocus=", "only samples with thread=REGEX or bytes=LOW:HIGH", SETTING_TAG,
 		AT(filter.tags), NULL },
+	{ "tagignore=", "no samples with thread=REGEX or bytes=LOW:HIGH", SETTING_TAG,
+		AT(filter.ignored_tags), NULL },
 	{ "nodecount=", "maximum of rows and boxes", SETTING_COUNT, AT(render.graph.node_count),
 		NULL },
 	{ "nodefraction=", "no boxes below this share", SETTING_SHARE,
 		AT(render.graph.node_fraction), NULL },
 	{ "edgefraction=", "no arrows below this share", SETTING_SHARE,
 		AT(render.graph.edge_fraction), NULL },
+	{ "unit=", "of text and call graphs", SETTING_WORD, AT(render.unit), render_unit_names },
+	{ "mean=", "of top: bytes of one object, or time of one delay", SETTING_SWITCH,
+		AT(render.mean), NULL },
 	{ "show_bytes=", "bytes rather than MB", SETTING_SWITCH, AT(render.show_bytes), NULL },
 	{ "confidence=", "standard errors beside the figures", SETTING_SWITCH,
 		AT(render.confidence), NULL },
@@ -60,7 +67,8 @@ enum { SETTINGS = sizeof settings_table / sizeof settings_table[0] };
 _Static_assert((int)SETTINGS <= (int)SHELL_SETTINGS_MAX, "the shell has room for all names");
 _Static_assert(sizeof(enum profile_counter) == sizeof(unsigned) &&
 		       sizeof(enum view_granularity) == sizeof(unsigned) &&
-		       sizeof(enum render_sort) == sizeof(unsigned),
+		       sizeof(enum render_sort) == sizeof(unsigned) &&
+		       sizeof(enum render_unit) == sizeof(unsigned),
 	"SETTING_WORD stores an unsigned");
 
 void shell_settings_init(struct shell_settings *settings, const struct report_options *options)
@@ -105,7 +113,7 @@ static size_t member_size(const struct setting *setting)
 		[SETTING_COUNT] = sizeof(size_t),
 		[SETTING_SHARE] = sizeof(double),
 		[SETTING_SWITCH] = sizeof(bool),
-		[SETTING_TAG] = sizeof(const char *const *) };
+		[SETTING_TAG] = sizeof(struct filter_tags) };
 
 	return sizes[setting->kind];
 }
@@ -120,7 +128,7 @@ static void append_words(struct buffer *out, const char *const *words)
 static bool read_word(const struct setting *setting, const char *value, void *member)
 {
 	for (unsigned i = 0; setting->words[i] != NULL; i++) {
-		if (strcmp(setting->words[i], value) != 0)
+		if (strcasecmp(setting->words[i], value) != 0)
 			continue;
 		memcpy(member, &i, sizeof i);
 		return true;
@@ -168,15 +176,18 @@ static bool read_pattern(
 }
 
 /* One in place of those that the command line has. */
-static bool read_tag(struct shell_settings *settings, const char *value, struct error *err)
+static bool read_tag(
+	struct shell_settings *settings, const char *value, void *member, struct error *err)
 {
 	CLEANUP(filter_cleanup) struct filter *filter = NULL;
+	struct filter_tags *const tags = member;
+	const bool is_ignored = tags == &settings->options.filter.ignored_tags;
+	const char **const text = is_ignored ? &settings->ignored_tag : &settings->tag;
 
-	if (!filter_new(&(struct filter_text){ .tags = &value, .tag_count = 1 }, &filter, err))
+	if (!filter_new(&(struct filter_text){ .tags = { &value, 1 } }, &filter, err))
 		return false;
-	settings->tag = string_pool_add(&settings->strings, value);
-	settings->options.filter.tags = &settings->tag;
-	settings->options.filter.tag_count = 1;
+	*text = string_pool_add(&settings->strings, value);
+	*tags = (struct filter_tags){ text, 1 };
 	return true;
 }
 
@@ -203,8 +214,6 @@ static void follow(struct shell_settings *settings, const struct setting *settin
 
 	if (setting->offset == AT(counter))
 		options->has_counter = is_given || initial->has_counter;
-	if (setting->kind == SETTING_TAG)
-		options->filter.tag_count = initial->filter.tag_count;
 	if (setting->offset == AT(render.graph.node_count))
 		options->render.line_limit =
 			is_given ? options->render.graph.node_count : initial->render.line_limit;
@@ -236,7 +245,7 @@ bool shell_settings_set(struct shell_settings *settings, const char *line, struc
 	else if (setting->kind == SETTING_PATTERN)
 		return read_pattern(settings, value, member, err);
 	else if (setting->kind == SETTING_TAG)
-		return read_tag(settings, value, err);
+		return read_tag(settings, value, member, err);
 	else if (setting->kind == SETTING_WORD)
 		done = read_word(setting, value, member);
 	else if (setting->kind == SETTING_SWITCH)
@@ -281,6 +290,7 @@ static void append_value(
 	const struct shell_settings *settings, const struct setting *setting, struct buffer *out)
 {
 	const void *const member = (const char *)&settings->options + setting->offset;
+	const struct filter_tags *tags;
 	const char *pattern;
 	unsigned word;
 
@@ -297,9 +307,9 @@ static void append_value(
 		buffer_append_string(out, pattern == NULL ? "" : pattern);
 		return;
 	case SETTING_TAG:
-		for (size_t i = 0; i < settings->options.filter.tag_count; i++)
-			buffer_printf(
-				out, "%s%s", i == 0 ? "" : ", ", settings->options.filter.tags[i]);
+		tags = member;
+		for (size_t i = 0; i < tags->count; i++)
+			buffer_printf(out, "%s%s", i == 0 ? "" : ", ", tags->texts[i]);
 		return;
 	case SETTING_COUNT:
 		buffer_printf(out, "%zu", *(const size_t *)member);

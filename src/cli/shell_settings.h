@@ -10,13 +10,14 @@
 #include "base/string_pool.h"
 #include "cli/report_options.h"
 
-enum { SHELL_SETTINGS_MAX = 17 };
+enum { SHELL_SETTINGS_MAX = 21 };
 
 struct shell_settings {
 	struct report_options options; /* in effect; texts are in `strings` or of `initial` */
 	const struct report_options *initial;
 	struct string_pool strings;
-	const char *tag; /* what tagfocus= says; options may point to it */
+	const char *tag, *ignored_tag; /* what tagfocus= and tagignore= say; options may point to
+					  them */
 };
 
 /* The options are those of the command line; borrowed. */

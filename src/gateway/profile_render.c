@@ -237,6 +237,8 @@ bool profile_render_read(struct profile_render *render, const struct gateway *ga
 	render->show = request_text(request, "show");
 	render->hide = request_text(request, "hide");
 	render->show_from = request_text(request, "show_from");
+	render->prune_from = request_text(request, "prune_from");
+	render->ignored_tag = request_text(request, "tagignore");
 	render->thread = request_text(request, "thread");
 	render->bytes = request_text(request, "bytes");
 	render->first = request_number(request, "first", 0);
@@ -289,6 +291,8 @@ void profile_render_add_options(const struct profile_render *render, struct comm
 	command_line_add_given(line, "--show", render->show);
 	command_line_add_given(line, "--hide", render->hide);
 	command_line_add_given(line, "--show-from", render->show_from);
+	command_line_add_given(line, "--prune-from", render->prune_from);
+	command_line_add_given(line, "--tag-ignore", render->ignored_tag);
 	command_line_add_given(line, "--frame-root", render->frame_root);
 	command_line_add_given(line, "--thread", render->thread);
 	command_line_add_given(line, "--sort", render->sort);
@@ -442,8 +446,8 @@ bool profile_render_run(struct gateway *gateway, struct backend *backend,
 char *profile_render_key(const char *owner, const struct profile_render *render)
 {
 	const char *const texts[] = { render->focus, render->ignore, render->show, render->hide,
-		render->show_from, render->frame_root, render->thread, render->bytes, render->sort,
-		render->rows, render->function };
+		render->show_from, render->prune_from, render->ignored_tag, render->frame_root,
+		render->thread, render->bytes, render->sort, render->rows, render->function };
 	struct buffer key;
 
 	buffer_init(&key, &memory_or_exit);

@@ -59,8 +59,9 @@ struct profile_render {
 	const char *function;		      /* of source: a pattern */
 	const char *source_root, *debuginfod; /* the gateway's */
 	const char *focus, *ignore;	      /* patterns; NULL for none */
-	const char *show, *hide, *show_from;
+	const char *show, *hide, *show_from, *prune_from;
 	const char *thread, *bytes; /* of the samples: a number or name, LOW:HIGH */
+	const char *ignored_tag;    /* samples that are left out: KEY=VALUE */
 	int64_t first, limit;	    /* of rows */
 	const char *sort, *rows;    /* of rows: by what; the pattern of names */
 	int64_t frame_limit;	    /* of flame-data; 0 for all */

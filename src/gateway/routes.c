@@ -157,6 +157,10 @@ static const struct parameter metrics_parameters[] = {
 		{ "hide", PARAMETER_TEXT, .help = "no frames that match" },                        \
 		{ "show_from", PARAMETER_TEXT,                                                     \
 			.help = "only stacks with a match, without its callers" },                 \
+		{ "prune_from", PARAMETER_TEXT,                                                    \
+			.help = "nothing below the innermost function that matches" },             \
+		{ "tagignore", PARAMETER_TEXT,                                                     \
+			.help = "no samples with thread=REGEX or bytes=LOW:HIGH" },                \
 		{ "function", PARAMETER_TEXT,                                                      \
 			.help = "source and disasm: of the functions that match" },                \
 		{ "thread", PARAMETER_TEXT,                                                        \

@@ -224,19 +224,101 @@ static struct jeprof_value format_tenths(double value, const char *suffix)
 	return figure;
 }
 
+/* Where a unit is in the scale of its figures, and what jeprof's reports call it. */
+static const struct {
+	const struct scale *scale;
+	size_t position;
+	const char *name;
+} units[] = {
+	[RENDER_UNIT_B] = { &byte_scale, 0, "B" },
+	[RENDER_UNIT_KB] = { &byte_scale, 1, "KB" },
+	[RENDER_UNIT_MB] = { &byte_scale, 2, "MB" },
+	[RENDER_UNIT_GB] = { &byte_scale, 3, "GB" },
+	[RENDER_UNIT_TB] = { &byte_scale, 4, "TB" },
+	[RENDER_UNIT_NS] = { &time_scale, 0, "ns" },
+	[RENDER_UNIT_US] = { &time_scale, 1, "us" },
+	[RENDER_UNIT_MS] = { &time_scale, 2, "ms" },
+	[RENDER_UNIT_S] = { &time_scale, 3, "seconds" },
+};
+
+static const struct scale *scale_of(const struct view *view)
+{
+	if (!is_amount(view->counter) || view->kind == PROFILE_CPU)
+		return NULL;
+	return is_heap(view->kind) ? &byte_scale : &time_scale;
+}
+
+bool quantity_check_unit(enum profile_kind kind, enum render_unit unit, struct error *err)
+{
+	const bool is_bytes = is_heap(kind);
+
+	/* Counts have none, whatever is asked for. */
+	if (units[unit].scale == NULL || kind == PROFILE_CPU ||
+		units[unit].scale == (is_bytes ? &byte_scale : &time_scale))
+		return true;
+	return error_set(err, ERROR_USAGE, "the unit %s is not one of %s: use %s",
+		render_unit_names[unit], is_bytes ? "bytes" : "times",
+		is_bytes ? "b, kb, mb, gb, tb or auto" : "ns, us, ms, s or auto");
+}
+
+/* The unit of what jeprof_value_format prints; RENDER_UNIT_DEFAULT for counts. */
+static enum render_unit unit_of(const struct view *view, const struct render_options *options)
+{
+	const struct scale *const scale = scale_of(view);
+
+	if (scale == NULL)
+		return RENDER_UNIT_DEFAULT;
+	const bool is_bytes = scale == &byte_scale;
+	if (options->unit == RENDER_UNIT_AUTO) {
+		const enum render_unit first = is_bytes ? RENDER_UNIT_B : RENDER_UNIT_NS;
+		const enum render_unit last = is_bytes ? RENDER_UNIT_TB : RENDER_UNIT_S;
+		double total = fmax(view->total[view->counter], view->base_total[view->counter]);
+		const size_t position = scale_unit(scale, &total);
+		return first + position > last ? last : (enum render_unit)(first + position);
+	}
+	if (options->unit != RENDER_UNIT_DEFAULT)
+		return options->unit;
+	if (!is_bytes)
+		return RENDER_UNIT_S;
+	return options->show_bytes || options->mean ? RENDER_UNIT_B : RENDER_UNIT_MB;
+}
+
 struct jeprof_value jeprof_value_format(
 	const struct view *view, const struct render_options *options, double value)
 {
+	const enum render_unit unit = unit_of(view, options);
 	struct jeprof_value figure;
 
-	if (is_heap(view->kind) && is_amount(view->counter) && !options->show_bytes)
-		return format_tenths(value / 1048576, "");
-	if (view->kind == PROFILE_CONTENTION && is_amount(view->counter))
-		snprintf(figure.text, sizeof figure.text, "%.3f", value / 1e9);
-	else
+	if (unit == RENDER_UNIT_DEFAULT || units[unit].position == 0) {
 		/* Adding 0 turns -0 into 0. */
 		snprintf(figure.text, sizeof figure.text, "%.0f", trunc(value) + 0.0);
+		return figure;
+	}
+	const double divisor = pow(units[unit].scale->step, (double)units[unit].position);
+	if (units[unit].scale == &byte_scale)
+		return format_tenths(value / divisor, "");
+	snprintf(figure.text, sizeof figure.text, "%.3f", value / divisor);
 	return figure;
+}
+
+struct quantity_text quantity_format_in_unit(
+	const struct view *view, const struct render_options *options, double value, bool is_change)
+{
+	struct quantity_text result;
+
+	if (scale_of(view) == NULL || options->unit == RENDER_UNIT_DEFAULT ||
+		options->unit == RENDER_UNIT_B)
+		return quantity_format(
+			quantity_style_of(view->kind, view->counter,
+				options->show_bytes || options->unit == RENDER_UNIT_B),
+			value, is_change);
+	const enum render_unit unit = unit_of(view, options);
+	const struct scale *const scale = units[unit].scale;
+	const size_t position = units[unit].position;
+	snprintf(result.text, sizeof result.text, "%s%.*f %s", is_change && value > 0 ? "+" : "",
+		position == 0 ? 0 : 1, value / pow(scale->step, (double)position),
+		scale->units[position]);
+	return result;
 }
 
 struct jeprof_value jeprof_value_sparse(
@@ -248,16 +330,11 @@ struct jeprof_value jeprof_value_sparse(
 
 const char *jeprof_value_unit(const struct view *view, const struct render_options *options)
 {
-	switch (view->kind) {
-	case PROFILE_HEAP:
-	case PROFILE_GROWTH:
-		return !is_amount(view->counter) ? "objects" : options->show_bytes ? "B" : "MB";
-	case PROFILE_CONTENTION:
-		return is_amount(view->counter) ? "seconds" : "samples";
-	case PROFILE_CPU:
-		break;
-	}
-	return "samples";
+	const enum render_unit unit = unit_of(view, options);
+
+	if (unit != RENDER_UNIT_DEFAULT)
+		return units[unit].name;
+	return is_heap(view->kind) ? "objects" : "samples";
 }
 
 struct jeprof_value jeprof_value_percent(double value, double whole)

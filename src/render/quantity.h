@@ -28,6 +28,14 @@ enum quantity_style quantity_style_of(
 /* With a sign in front when `is_change`, also for growth. */
 struct quantity_text quantity_format(enum quantity_style style, double value, bool is_change);
 
+/* In the unit of the options, or without one as above. */
+struct quantity_text quantity_format_in_unit(const struct view *view,
+	const struct render_options *options, double value, bool is_change);
+
+/* ERROR_USAGE for a unit of times where a profile has bytes, and the other way round. */
+MUST_CHECK bool quantity_check_unit(
+	enum profile_kind kind, enum render_unit unit, struct error *err);
+
 /*
  * A change and its interval in one unit: "+1.7 ± 0.8 MiB" by half of the interval, or, where one
  * side is wider than the other by more than half, "+1.7 [+0.9 to +3.4] MiB"; also where 0 is not in
@@ -47,7 +55,8 @@ const char *quantity_label(const struct view *view, enum profile_counter counter
 
 /*
  * A figure of the textual reports, exactly as jeprof prints it, because scripts parse them: MB of
- * 1048576 bytes with one decimal, or whole bytes or objects, cut rather than rounded.
+ * 1048576 bytes with one decimal, or whole bytes or objects, cut rather than rounded; or in the
+ * unit of the options.
  */
 struct jeprof_value {
 	char text[32];
@@ -61,7 +70,7 @@ struct jeprof_value jeprof_value_format(
 struct jeprof_value jeprof_value_sparse(
 	const struct view *view, const struct render_options *options, double value);
 
-/* "MB", "B", "objects", "samples" or "seconds". */
+/* "MB", "B", "objects", "samples" or "seconds", and the other names of units. */
 const char *jeprof_value_unit(const struct view *view, const struct render_options *options);
 
 /* "12.3%" of the whole; of a whole of 0 "0.0%" for 0, and "-" for everything else. */

@@ -199,7 +199,6 @@ struct drawing {
 	struct buffer *out;
 	double total;	    /* of everything that was read */
 	double local_total; /* of what filters left */
-	enum quantity_style style;
 };
 
 static double share(const struct drawing *drawing, double value)
@@ -231,7 +230,8 @@ static struct colour hue_of(const struct drawing *drawing, double value)
 
 static struct quantity_text text_of(const struct drawing *drawing, double value)
 {
-	return quantity_format(drawing->style, value, drawing->view->is_difference);
+	return quantity_format_in_unit(
+		drawing->view, drawing->options, value, drawing->view->is_difference);
 }
 
 /* "1.5 MiB (12.0%)" */
@@ -247,7 +247,7 @@ static void append_interval(const struct drawing *drawing, struct estimate estim
 
 	if (half > 0)
 		buffer_printf(drawing->out, " \xc2\xb1 %s",
-			quantity_format(drawing->style, half, false).text);
+			quantity_format_in_unit(drawing->view, drawing->options, half, false).text);
 }
 
 static void append_estimate(
@@ -418,7 +418,9 @@ static void append_left_out(const struct drawing *drawing)
 	/* All of them for their size, and none for being too many. */
 	if (graph->dropped_nodes > 0 && graph->node_count < drawing->options->graph.node_count)
 		buffer_printf(out, " (up to %s each)",
-			quantity_format(drawing->style, graph->node_limit, false).text);
+			quantity_format_in_unit(
+				drawing->view, drawing->options, graph->node_limit, false)
+				.text);
 	if (graph->dropped_nodes > 0)
 		buffer_append_string(out, "\\l");
 	if (graph->dropped_edges > 0)
@@ -483,7 +485,6 @@ void dot_write(const struct view *view, const struct render_options *options, st
 		.total = view->total[view->counter] -
 			 (view->is_difference ? view->base_total[view->counter] : 0),
 		.local_total = view_sum(view, view->counter).value,
-		.style = quantity_style_of(view->kind, view->counter, options->show_bytes),
 	};
 
 	append_header(&drawing);

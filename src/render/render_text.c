@@ -22,7 +22,14 @@
 struct text_row {
 	const char *name;
 	const struct view_totals *totals;
+	const struct view_totals *counts; /* of objects; NULL unless means are shown */
 };
+
+/* What the amounts of this counter are of. */
+static enum profile_counter counter_of_objects(enum profile_counter counter)
+{
+	return counter == PROFILE_ALLOC_SPACE ? PROFILE_ALLOC_OBJECTS : PROFILE_INUSE_OBJECTS;
+}
 
 static double sort_value(const struct text_row *row, enum render_sort sort)
 {
@@ -54,28 +61,40 @@ static int compare_rows(const void *a, const void *b, void *context)
 
 /* Nodes with any figure, in the requested order. */
 static struct text_row *make_rows(const struct view *view, const struct view_totals *totals,
-	const struct render_options *options, size_t *count)
+	const struct view_totals *counts, const struct render_options *options, size_t *count)
 {
 	struct text_row *const rows = xreallocarray(NULL, view->node_count, sizeof *rows);
 
 	*count = 0;
 	for (size_t i = 0; i < view->node_count; i++) {
 		if (totals[i].flat.value != 0 || totals[i].cumulative.value != 0)
-			rows[(*count)++] = (struct text_row){ view->nodes[i].name, &totals[i] };
+			rows[(*count)++] = (struct text_row){ view->nodes[i].name, &totals[i],
+				counts == NULL ? NULL : &counts[i] };
 	}
 	qsort_r(rows, *count, sizeof *rows, compare_rows, (void *)(uintptr_t)options);
 	return rows;
+}
+
+static double mean_of(double value, double count)
+{
+	return count > 0 ? value / count : 0;
 }
 
 static void append_total(
 	struct buffer *out, const struct view *view, const struct render_options *options)
 {
 	const enum profile_counter counter = view->counter;
-	const double total = view->total[counter] - view->base_total[counter];
+	const double objects = view->total[counter_of_objects(counter)];
+	double total = view->total[counter] - view->base_total[counter];
 
 	if (total == 0 && !view->is_difference)
 		return;
-	buffer_append_string(out, "Total");
+	if (options->mean) {
+		buffer_printf(out, "Mean of %.0f", objects);
+		total = mean_of(total, objects);
+	} else {
+		buffer_append_string(out, "Total");
+	}
 	if (options->thread != NULL) {
 		buffer_append_string(out, " (");
 		utf8_append_printable(out, options->thread, strlen(options->thread));
@@ -119,13 +138,19 @@ static void append_row(struct buffer *out, const struct view *view,
 {
 	const struct estimate flat = row->totals->flat;
 	const struct estimate cumulative = row->totals->cumulative;
+	const bool is_mean = row->counts != NULL;
+	const double shown_flat =
+		is_mean ? mean_of(flat.value, row->counts->flat.value) : flat.value;
+	const double shown_cumulative =
+		is_mean ? mean_of(cumulative.value, row->counts->cumulative.value)
+			: cumulative.value;
 
-	append_column(out, 8, jeprof_value_format(view, options, flat.value));
+	append_column(out, 8, jeprof_value_format(view, options, shown_flat));
 	if (options->confidence)
 		append_column(out, 8, jeprof_value_format(view, options, sqrt(flat.variance)));
 	append_column(out, 6, jeprof_value_percent(flat.value, whole));
 	append_column(out, 6, jeprof_value_percent(running, whole));
-	append_column(out, 8, jeprof_value_format(view, options, cumulative.value));
+	append_column(out, 8, jeprof_value_format(view, options, shown_cumulative));
 	if (options->confidence)
 		append_column(
 			out, 8, jeprof_value_format(view, options, sqrt(cumulative.variance)));
@@ -141,8 +166,12 @@ bool render_text(const struct view *view, const struct render_options *options, 
 {
 	CLEANUP(free_cleanup) struct view_totals *totals = view_sum_nodes(view, view->counter);
 	const double whole = view_whole(view, view->counter);
+	CLEANUP(free_cleanup)
+	struct view_totals *counts =
+		options->mean ? view_sum_nodes(view, counter_of_objects(view->counter)) : NULL;
 	size_t count = 0;
-	CLEANUP(free_cleanup) struct text_row *rows = make_rows(view, totals, options, &count);
+	CLEANUP(free_cleanup)
+	struct text_row *rows = make_rows(view, totals, counts, options, &count);
 	double running = 0;
 
 	(void)err;

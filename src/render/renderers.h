@@ -28,10 +28,30 @@ enum render_sort {
 /* As options and settings name them; NULL behind the last. */
 extern const char *const render_sort_names[];
 
+/* Of bytes and times in text reports and call graphs; counts have none. */
+enum render_unit {
+	RENDER_UNIT_DEFAULT, /* MB, or B with show_bytes and mean; seconds */
+	RENDER_UNIT_AUTO,    /* the one that makes the total a short number */
+	RENDER_UNIT_B,
+	RENDER_UNIT_KB,
+	RENDER_UNIT_MB,
+	RENDER_UNIT_GB,
+	RENDER_UNIT_TB,
+	RENDER_UNIT_NS,
+	RENDER_UNIT_US,
+	RENDER_UNIT_MS,
+	RENDER_UNIT_S,
+};
+
+/* As options and settings name them; NULL behind the last. */
+extern const char *const render_unit_names[];
+
 struct render_options {
 	enum render_sort sort;
+	enum render_unit unit;
 	size_t line_limit; /* rows of the text report; 0 for all */
 	bool show_bytes;   /* bytes rather than MB */
+	bool mean;	   /* of the text report: of one object, rather than the sum */
 	bool confidence;   /* standard errors beside the figures */
 	bool explain;	   /* say beside the figures what they mean */
 	bool heapcheck;	   /* set off nodes that allocate themselves: jeprof's leak check */

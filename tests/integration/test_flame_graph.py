@@ -241,6 +241,8 @@ class FlameGraph(unittest.TestCase):
         self.browser.wait_for("document.querySelector('canvas').dataset.boxes === '3'")
         self.assertEqual(self.browser.evaluate("document.querySelector('.fg-filters summary').textContent"), "Filter (4)")
         self.browser.click(".fg-filters summary")
+        self.type_filter("prune from", "parse")
+        self.browser.wait_for("document.querySelector('canvas').dataset.boxes === '2'")
         self.browser.click(".fg-filters button", "No filters")
         self.browser.wait_for("document.querySelector('canvas').dataset.boxes === '8'")
         self.type_filter("show", "^(main|malloc)$")

@@ -108,6 +108,20 @@ class Files(ViewCase):
         self.assertEqual(self.page.serious_complaints(), [])
 
 
+class Filters(ViewCase):
+    def test_pprofs_filters_are_in_the_address_and_the_page(self):
+        self.start_gateway("no-such-target")
+        page = self.open_page("//file?shape=text&prune_from=%5Egrow%24&tagignore=bytes%3D1gb%3A")
+        page.wait_for_text("Drop a profile here")
+        page.drop(["new.txt", NEW, 1])
+        page.wait_for_text("grow", ".rows")
+        self.assertEqual(page.evaluate("[...document.querySelectorAll('.rows tbody [data-name]')].map(row => row.dataset.name)"), ["grow", "parse", "main"])
+        self.assertEqual(page.evaluate("[...document.querySelectorAll('.filters input')].map(input => input.value).filter(Boolean)"), ["^grow$", "bytes=1gb:"])
+        page.evaluate("(i => { i.value = 'size=1'; i.dispatchEvent(new Event('change')); })([...document.querySelectorAll('.filters input')].at(-1))")
+        page.wait_for_text("Invalid tag 'size=1'", ".picture")
+        self.assertEqual(page.accessibility_faults(), [])
+
+
 class Source(ViewCase):
     def test_a_function_leads_to_its_source(self):
         root = pathlib.Path(self.folder, "root")

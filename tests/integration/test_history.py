@@ -199,7 +199,7 @@ class Served(GatewayCase):
                   "started_ms": snapshots[0]["started_ms"], "max": 2, "most": 2, "top": 1, "id": snapshots[1]["id"], "base": snapshots[0]["id"],
                   "at_ms": snapshots[1]["time_ms"], "base_ms": snapshots[0]["time_ms"], "focus": ".", "ignore": "nothing", "exclude": "nothing",
                   **dict.fromkeys(("show", "show_from", "function", "rows"), "."), "hide": "nothing", "first": 1, "limit": 10, "frames": 100,
-                  "root": "main", "bytes": "1:", "thread": 0}
+                  "root": "main", "bytes": "1:", "thread": 0, "prune_from": ".", "tagignore": "bytes=:1"}
         asked = 0
         for name in ("archive", "timeline", "snapshot", "trend"):
             for parameter in paths[f"/api/v1/{name}"]["get"]["parameters"] or [None]:

@@ -806,9 +806,12 @@ class Report(unittest.TestCase):
     def test_settings_of_the_shell_are_what_the_options_are(self):
         for settings, options in ((["sample_index=inuse_objects"], ["--inuse_objects"]), (["granularity = files", "sort=cum"], ["--files", "--cum"]),
                                   (["focus=load", "ignore=make"], ["--focus=load", "--ignore=make"]), (["hide=^main$", "show_bytes=true"], ["--hide=^main$", "--show_bytes"]),
-                                  (["nodecount=2", "confidence=true"], ["--top=2", "--confidence"]), (["tagfocus=bytes=8kb:"], ["--tag=bytes=8kb:"])):
+                                  (["nodecount=2", "confidence=true"], ["--top=2", "--confidence"]), (["tagfocus=bytes=8kb:"], ["--tag=bytes=8kb:"]),
+                                  (["tagignore=bytes=8kb:"], ["--tag-ignore=bytes=8kb:"]), (["prune_from=^load$"], ["--prune-from=^load$"]),
+                                  (["unit=KB"], ["--unit=kb"]), (["mean=true"], ["--mean"])):
             with self.subTest(settings=settings):
                 expected = text("report", "--top=10", *options, self.first).split("\n", 1)[1]
+                self.assertNotEqual(expected, text("report", "--top=10", self.first).split("\n", 1)[1])
                 self.assertIn(expected, self.shell(*settings, "top")[0])
                 # What was set is taken back.
                 reset = [f"{setting.split('=')[0].strip()}=" for setting in settings]
@@ -818,12 +821,27 @@ class Report(unittest.TestCase):
         for line, message in (("granularity=rows", "granularity='rows': use functions, filefunctions, lines, files, addresses"),
                               ("sort=up", "sort='up': use flat, cum, change, name"), ("nodecount=-1", "nodecount='-1': use a number"),
                               ("nodefraction=2", "nodefraction='2': use a share from 0 to 1"), ("show_bytes=1", "show_bytes='1': use true or false"),
-                              ("focus=(", "invalid pattern '('"), ("tagfocus=bytes=x", "'x' is not a range of sizes"), ("tagfocus=size", "size"), ("colour=red", "there is no setting 'colour' (options lists them)")):
+                              ("focus=(", "invalid pattern '('"), ("tagfocus=bytes=x", "'x' is not a range of sizes"), ("tagfocus=size", "size"), ("tagignore=bytes=x", "'x' is not a range of sizes"),
+                              ("unit=lb", "unit='lb': use default, auto, b, kb"), ("colour=red", "there is no setting 'colour' (options lists them)")):
             with self.subTest(line=line):
                 out, err = self.shell(line, "top")
                 self.assertIn(message, err)
                 self.assertEqual(out, self.shell("top")[0])
         self.assertRegex(self.shell("sort=cum", "options")[0], r"(?m)^  sort=cum  .*flat, cum, change, name$")
+
+    def test_what_has_no_mean_or_unit_is_refused(self):
+        for options, message in ((["--unit=ms"], "the unit ms is not one of bytes"), (["--unit=lb"], "invalid value for --unit: 'lb'; use default, auto, b,"),
+                                 (["--mean", "--flame"], "--mean goes with --text alone"), (["--mean", "--pprof"], "--mean goes with --text alone"),
+                                 (["--mean", "--confidence"], "leave out --confidence"), (["--mean", "--inuse_objects"], "these figures are counts"),
+                                 (["--mean", f"--base={self.first}"], "there is no mean of a difference")):
+            with self.subTest(options=options):
+                self.assertIn(message, run("report", *options, self.first, code=2).stderr.decode())
+        out, err = self.shell("mean=true", "tree", "unit=ms", "top", "unit=", "top")
+        self.assertIn("mean=true is for top alone (mean= takes it back)", err)
+        self.assertIn("the unit ms is not one of bytes", err)
+        self.assertIn("Mean of", out)
+        # A mean is of all objects of a function: here they have one size.
+        self.assertEqual(rows(text("report", "--mean", self.first))["load_table"], (TABLE // 3, TABLE // 3))
 
     def test_words_of_pprof_alone_are_settings(self):
         for word, setting in (("cum", "sort=cum"), ("lines", "granularity=lines"), ("files  ", "granularity=files"), ("noinlines", "noinlines=true"),

@@ -43,10 +43,9 @@ static struct view *make_view(double base)
 	return view;
 }
 
-static void assert_output(
-	const char *name, double base, struct render_options options, const char *wanted)
+static void assert_view(
+	const char *name, struct view *view, struct render_options options, const char *wanted)
 {
-	struct view *const view = make_view(base);
 	struct error err = { 0 };
 	struct buffer out;
 
@@ -57,6 +56,23 @@ static void assert_output(
 	assert_string_equal(buffer_string(&out), wanted);
 	buffer_deinit(&out);
 	view_free(view);
+}
+
+static void assert_output(
+	const char *name, double base, struct render_options options, const char *wanted)
+{
+	assert_view(name, make_view(base), options, wanted);
+}
+
+/* With 4 and 8 objects. */
+static struct view *make_counted_view(void)
+{
+	struct view *const view = make_view(0);
+
+	view->paths[0].now[PROFILE_INUSE_OBJECTS].value = 4;
+	view->paths[1].now[PROFILE_INUSE_OBJECTS].value = 8;
+	view->total[PROFILE_INUSE_OBJECTS] = 12;
+	return view;
 }
 
 #define OPTIONS(...) ((struct render_options){ __VA_ARGS__ })
@@ -79,6 +95,53 @@ static void cuts_bytes_rather_than_rounding_them(void **state)
 		"Total: 4194199 B\n"
 		" 3145728  75.0%  75.0%  3145728  75.0% parse (inline)\n"
 		" 1048471  25.0% 100.0%  4194199 100.0% serve;x\n");
+}
+
+static void shows_the_unit_that_is_asked_for(void **state)
+{
+	(void)state;
+	assert_output("text", 0, OPTIONS(.unit = RENDER_UNIT_KB, .line_limit = 1),
+		"Total: 4095.9 KB\n"
+		"  3072.0  75.0%  75.0%   3072.0  75.0% parse (inline)\n");
+	assert_output("text", 0, OPTIONS(.unit = RENDER_UNIT_B, .line_limit = 1),
+		"Total: 4194199 B\n"
+		" 3145728  75.0%  75.0%  3145728  75.0% parse (inline)\n");
+	/* That of the total; what was asked for by another name is as before. */
+	assert_output("tree", 0, OPTIONS(.unit = RENDER_UNIT_AUTO, .show_bytes = true),
+		"      MB  share     self\n"
+		"     4.0 100.0%      0.0  server\n"
+		"     4.0 100.0%      0.0  main\n"
+		"     4.0 100.0%      1.0  serve;x\n"
+		"     3.0  75.0%      3.0  parse (inline)\n");
+}
+
+static void shows_means_with_the_shares_of_the_sums(void **state)
+{
+	(void)state;
+	assert_view("text", make_counted_view(), OPTIONS(.mean = true),
+		"Mean of 12: 349516 B\n"
+		"  786432  75.0%  75.0%   786432  75.0% parse (inline)\n"
+		"  131058  25.0% 100.0%   349516 100.0% serve;x\n"
+		"       0   0.0% 100.0%   349516 100.0% main\n");
+	assert_view("text", make_counted_view(),
+		OPTIONS(.mean = true, .unit = RENDER_UNIT_KB, .line_limit = 1),
+		"Mean of 12: 341.3 KB\n"
+		"   768.0  75.0%  75.0%    768.0  75.0% parse (inline)\n");
+}
+
+static void refuses_units_of_other_figures(void **state)
+{
+	(void)state;
+	struct error err = { 0 };
+
+	assert_true(quantity_check_unit(PROFILE_HEAP, RENDER_UNIT_KB, &err));
+	assert_true(quantity_check_unit(PROFILE_HEAP, RENDER_UNIT_AUTO, &err));
+	assert_true(quantity_check_unit(PROFILE_CPU, RENDER_UNIT_KB, &err));
+	assert_true(quantity_check_unit(PROFILE_CONTENTION, RENDER_UNIT_MS, &err));
+	assert_false(quantity_check_unit(PROFILE_HEAP, RENDER_UNIT_MS, &err));
+	assert_string_equal(
+		err.message, "the unit ms is not one of bytes: use b, kb, mb, gb, tb or auto");
+	assert_false(quantity_check_unit(PROFILE_CONTENTION, RENDER_UNIT_KB, &err));
 }
 
 static void sorts_by_cumulative_figures_and_by_name(void **state)
@@ -259,6 +322,9 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(rounds_as_printf_does),
 	cmocka_unit_test(prints_the_columns_of_jeprof),
 	cmocka_unit_test(cuts_bytes_rather_than_rounding_them),
+	cmocka_unit_test(shows_the_unit_that_is_asked_for),
+	cmocka_unit_test(shows_means_with_the_shares_of_the_sums),
+	cmocka_unit_test(refuses_units_of_other_figures),
 	cmocka_unit_test(sorts_by_cumulative_figures_and_by_name),
 	cmocka_unit_test(names_the_thread_in_the_total),
 	cmocka_unit_test(shows_errors_and_samples_when_asked),

@@ -239,6 +239,43 @@ static void shows_stacks_from_a_match_on(void **state)
 		"serve;handle (inline) 1\nserve;handle (inline);parse 2\n");
 }
 
+/* Where a function calls one that calls it elsewhere. */
+static void shows_stacks_from_a_match_on_whatever_other_stacks_show(void **state)
+{
+	(void)state;
+	static const char swapped[] = "--- symbol\n0x0f main\n0x1f walk\n---\n--- heap\n"
+				      "heap_v2/1\n  t*: 2: 2097152 [0: 0]\n"
+				      "@ 0x10 0x20\n  t*: 1: 1048576 [0: 0]\n"
+				      "@ 0x20 0x10\n  t*: 1: 1048576 [0: 0]\n";
+	CLEANUP(profile_cleanup) struct profile *const profile = must_read_text(swapped);
+	const struct view_input input = { profile, false };
+	CLEANUP(filter_cleanup) struct filter *filter = NULL;
+	CLEANUP(view_cleanup) struct view *view = NULL;
+	struct error err = { 0 };
+
+	assert_true(filter_new(&WORDS(.show_from = "walk"), &filter, &err));
+	assert_true(view_build(&input, 1,
+		&REQUEST(.filter = filter, .counter = PROFILE_INUSE_SPACE), &view, &err));
+	CLEANUP(free_cleanup) char *paths = paths_of(view);
+	assert_string_equal(paths, "walk;main 1\nwalk 1\n");
+}
+
+static void prunes_what_a_function_calls(void **state)
+{
+	(void)state;
+	assert_paths(WORDS(.prune_from = "^serve$"), REQUEST(0),
+		"main;serve 3\nmain;[libparse.so.1]+0x20f 1\n");
+	assert_paths(WORDS(.prune_from = "^handle$"), REQUEST(0),
+		"main;serve;handle (inline) 3\nmain;[libparse.so.1]+0x20f 1\n");
+	assert_paths(WORDS(.prune_from = "^(main|serve)$"), REQUEST(0), "main;serve 3\nmain 1\n");
+	/* What is hidden does not match, nor what is no longer there. */
+	assert_paths(WORDS(.prune_from = "^serve$", .hide = "^serve$"), REQUEST(0),
+		"main;handle (inline) 1\nmain;handle (inline);parse 2\n"
+		"main;[libparse.so.1]+0x20f 1\n");
+	assert_paths(
+		WORDS(.prune_from = "^main$", .show_from = "^parse$"), REQUEST(0), "parse 2\n");
+}
+
 static void takes_single_threads_by_number_or_name(void **state)
 {
 	(void)state;
@@ -256,11 +293,25 @@ static void takes_samples_by_tag(void **state)
 	const char *const by_thread[] = { "thread=^work" };
 	const char *const too_big[] = { "bytes=1025kb:" };
 	const char *const right[] = { "bytes=:1mb", "bytes=512kb:2mb" };
-	assert_paths(WORDS(.tags = by_thread, .tag_count = 1), REQUEST(0),
-		"main;serve;handle (inline) 1\n");
-	assert_paths(WORDS(.tags = too_big, .tag_count = 1), REQUEST(0), "");
-	assert_paths(WORDS(.tags = right, .tag_count = 2, .focus = "parse"), REQUEST(0),
+	assert_paths(WORDS(.tags = { by_thread, 1 }), REQUEST(0), "main;serve;handle (inline) 1\n");
+	assert_paths(WORDS(.tags = { too_big, 1 }), REQUEST(0), "");
+	assert_paths(WORDS(.tags = { right, 2 }, .focus = "parse"), REQUEST(0),
 		"main;serve;handle (inline);parse 2\n");
+}
+
+static void leaves_out_samples_by_tag(void **state)
+{
+	(void)state;
+	const char *const small[] = { "bytes=:1023kb" };
+	const char *const any[] = { "bytes=:1023kb", "bytes=1mb:" };
+	const char *const by_thread[] = { "thread=^work" };
+	const char *const other[] = { "thread=^other" };
+	assert_paths(WORDS(.ignored_tags = { small, 1 }, .focus = "parse"), REQUEST(0),
+		"main;serve;handle (inline);parse 2\n");
+	assert_paths(WORDS(.ignored_tags = { any, 2 }), REQUEST(0), "");
+	assert_paths(WORDS(.ignored_tags = { by_thread, 1 }), REQUEST(0), "");
+	assert_paths(WORDS(.ignored_tags = { other, 1 }, .tags = { by_thread, 1 }), REQUEST(0),
+		"main;serve;handle (inline) 1\n");
 }
 
 static void refuses_bad_patterns_and_tags(void **state)
@@ -274,9 +325,9 @@ static void refuses_bad_patterns_and_tags(void **state)
 	assert_false(filter_new(&WORDS(.focus = "a(b"), &filter, &err));
 	assert_int_equal(err.kind, ERROR_USAGE);
 	assert_contains(err.message, "invalid pattern 'a(b' at character 4");
-	assert_false(filter_new(&WORDS(.tags = unknown, .tag_count = 1), &filter, &err));
+	assert_false(filter_new(&WORDS(.tags = { unknown, 1 }), &filter, &err));
 	assert_contains(err.message, "invalid tag 'colour=red'");
-	assert_false(filter_new(&WORDS(.tags = senseless, .tag_count = 1), &filter, &err));
+	assert_false(filter_new(&WORDS(.tags = { senseless, 1 }), &filter, &err));
 	assert_contains(err.message, "'many' is not a range of sizes");
 }
 
@@ -543,8 +594,11 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(retains_and_excludes_locations_by_their_outermost_function),
 	cmocka_unit_test(shows_and_hides_single_frames),
 	cmocka_unit_test(shows_stacks_from_a_match_on),
+	cmocka_unit_test(shows_stacks_from_a_match_on_whatever_other_stacks_show),
+	cmocka_unit_test(prunes_what_a_function_calls),
 	cmocka_unit_test(takes_single_threads_by_number_or_name),
 	cmocka_unit_test(takes_samples_by_tag),
+	cmocka_unit_test(leaves_out_samples_by_tag),
 	cmocka_unit_test(refuses_bad_patterns_and_tags),
 	cmocka_unit_test(cancels_patterns_that_never_end),
 	cmocka_unit_test(subtracts_across_restarts),

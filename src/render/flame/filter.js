@@ -9,6 +9,7 @@ const FILTERS = [
   ['hide', 'hide', 'no frames that match: their callees move up'],
   ['show', 'show', 'only frames that match'],
   ['show_from', 'show from', 'only stacks with a match, from the first one on, without its callers'],
+  ['prune_from', 'prune from', 'nothing below the innermost function that matches: it allocates that itself'],
 ];
 
 /* Functions that only pass a call on: what a standard library puts around functions and threads. */
@@ -27,11 +28,11 @@ function filterQuery({ fold, ...filters }) {
   return Object.fromEntries(Object.entries({ ...filters, hide }).filter(([, value]) => value));
 }
 
-/* Which nodes a pattern means, as 0 and 1; null when there is no pattern. */
-function matchNodes(model, text) {
+/* Which nodes a pattern means, as 0 and 1; null when there is no pattern. Files match but in prune_from. */
+function matchNodes(model, key, text) {
   const pattern = text ? compilePattern(text) : null;
   return pattern && Uint8Array.from(model.names, (name, node) =>
-    model.isFunction(node) && (pattern.test(name) || pattern.test(`${model.files[node]}:${model.lines[node]}`)) ? 1 : 0);
+    model.isFunction(node) && (pattern.test(name) || (key !== 'prune_from' && pattern.test(`${model.files[node]}:${model.lines[node]}`))) ? 1 : 0);
 }
 
 /* Filters are Perl's patterns, with regard to case. */
@@ -44,7 +45,7 @@ function compilePattern(text) {
 }
 
 /* The frames of a stack, root first, that the filters leave; null when they leave out the stack. */
-function filterStack(stack, frames, { focus, ignore, hide, show, show_from: from }) {
+function filterStack(stack, frames, { focus, ignore, hide, show, show_from: from, prune_from: end }) {
   const nodes = stack.map(frame => frames.nodes[frame]);
   if ((focus && !nodes.some(node => focus[node])) || (ignore && nodes.some(node => ignore[node])))
     return null;
@@ -52,6 +53,9 @@ function filterStack(stack, frames, { focus, ignore, hide, show, show_from: from
   if (start < 0)
     return null;
   const left = nodes.slice(start).filter(node => !hide?.[node] && (!show || show[node]));
+  const last = end ? left.findLastIndex(node => end[node]) : -1;
+  if (last >= 0)
+    left.length = last + 1;
   return left.length > 0 ? left : null;
 }
 
@@ -105,7 +109,7 @@ function mergeColumn(key, values, places, count) {
 
 /* A model of what the filters leave of it. */
 function filterModel(model, filters) {
-  const patterns = Object.fromEntries(Object.entries(filterQuery(filters)).map(([key, text]) => [key, matchNodes(model, text)]));
+  const patterns = Object.fromEntries(Object.entries(filterQuery(filters)).map(([key, text]) => [key, matchNodes(model, key, text)]));
   const { frames } = model, trie = new Trie(model.data.counters);
   const places = Array.from(frames.leaves, leaf => {
     const stack = [];

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/debuginfod_urls.h"
+
+#include <stddef.h>
+#include <string.h>
+
+bool debuginfod_urls_check(const char *urls, struct error *err)
+{
+	static const char *const schemes[] = { "http://", "https://", "file://" };
+	static const char blanks[] = " \t\n";
+
+	for (const char *at = urls + strspn(urls, blanks); *at != '\0' || at == urls;) {
+		const size_t size = strcspn(at, blanks);
+		bool is_known = false;
+		for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
+			const size_t scheme_size = strlen(schemes[i]);
+			is_known |= size > scheme_size && strncmp(at, schemes[i], scheme_size) == 0;
+		}
+		if (!is_known)
+			return error_set(err, ERROR_USAGE,
+				"invalid value for --debuginfod: '%.*s'; use a URL such as "
+				"https://debuginfod.debian.net",
+				(int)(size < 60 ? size : 60), at);
+		at += size;
+		at += strspn(at, blanks);
+	}
+	return true;
+}
