@@ -37,6 +37,7 @@ NOT_RUN = {
     "nice -n 5 make soak SOAK_PHASES=attach SOAK_CYCLES=400": "takes half an hour",
     "nice -n 15 make soak SOAK_PHASES=attach SOAK_CYCLES=280": "takes half an hour",
     "SAMPLER_RESTARTS=50 make check TEST=sampler CASE='Restarts*'": "starts 400 programs",
+    "heapctl report --interactive server.heap": "a shell waits for lines: test_report.py",
     "heapctl report --churn server.heap": "needs a profile whose samples heapctl took: test_sampler.py",
     "apt-get install -y trafficserver trafficserver-dev libjemalloc2 && make && make install && ldconfig": "needs the network",
     "systemctl daemon-reload && systemctl restart trafficserver && grep memory_profile /var/log/trafficserver/diags.log":
