@@ -245,6 +245,7 @@ static bool read_profile(struct cursor *in, struct profile *profile, struct erro
 	read_header(&reader);
 	while (cursor_more(in))
 		read_line(&reader);
+	text_profile_end_stacks(&reader.text);
 	check_end(&reader);
 	u64_table_deinit(&reader.threads);
 	text_profile_deinit(&reader.text);

@@ -264,9 +264,9 @@ uint32_t profile_copy_named(
 	return add_named(profile, &own);
 }
 
-/* A stack whose locations were written after those of all stacks. */
 struct stack_key {
 	const struct profile *profile;
+	const uint32_t *locations;
 	size_t depth;
 };
 
@@ -274,11 +274,11 @@ static bool is_stack(const void *items, uint32_t position, const void *key)
 {
 	const struct profile_stack *const stack = &((const struct profile_stack *)items)[position];
 	const struct stack_key *const wanted = key;
-	const uint32_t *const locations = wanted->profile->stack_locations;
+	const uint32_t *const locations = &wanted->profile->stack_locations[stack->first];
 
 	return stack->depth == wanted->depth &&
-	       memcmp(&locations[stack->first], &locations[wanted->profile->stack_location_count],
-		       wanted->depth * sizeof *locations) == 0;
+	       (wanted->depth == 0 || memcmp(locations, wanted->locations,
+					      wanted->depth * sizeof *locations) == 0);
 }
 
 uint32_t *profile_stack_room(struct profile *profile, size_t depth)
@@ -290,20 +290,65 @@ uint32_t *profile_stack_room(struct profile *profile, size_t depth)
 	return &profile->stack_locations[first];
 }
 
-uint32_t profile_add_stack_in_room(struct profile *profile, uint64_t hash, size_t depth)
+uint32_t profile_append_stack(struct profile *profile, size_t depth)
 {
-	const struct stack_key key = { profile, depth };
-	const uint32_t next = (uint32_t)profile->stack_count;
-	const uint32_t found =
-		hash_index_add(&profile->stack_index, hash, is_stack, profile->stacks, &key, next);
+	const uint32_t position = (uint32_t)profile->stack_count;
 
-	if (found != HASH_INDEX_NONE)
-		return found;
 	*XAPPEND(profile->stacks, profile->stack_count, profile->stack_capacity) =
 		(struct profile_stack){ .first = profile->stack_location_count,
 			.depth = (uint32_t)depth };
 	profile->stack_location_count += depth;
-	return next;
+	return position;
+}
+
+/* The stack at these locations: one with the same that is in the index, or itself at `position`. */
+static uint32_t index_stack(
+	struct profile *profile, uint64_t hash, uint64_t first, size_t depth, uint32_t position)
+{
+	const struct stack_key key = { profile, &profile->stack_locations[first], depth };
+	const uint32_t found = hash_index_add(
+		&profile->stack_index, hash, is_stack, profile->stacks, &key, position);
+
+	return found == HASH_INDEX_NONE ? position : found;
+}
+
+uint32_t profile_add_stack_in_room(struct profile *profile, uint64_t hash, size_t depth)
+{
+	const uint32_t next = (uint32_t)profile->stack_count;
+	const uint32_t position =
+		index_stack(profile, hash, profile->stack_location_count, depth, next);
+
+	return position == next ? profile_append_stack(profile, depth) : position;
+}
+
+/* Appends a stack again whose locations are where they end, or behind that. */
+static void keep_stack(struct profile *profile, const struct profile_stack *stack)
+{
+	const uint64_t first = profile->stack_location_count;
+	uint32_t *const locations = profile->stack_locations;
+
+	if (stack->first != first)
+		memmove(&locations[first], &locations[stack->first],
+			stack->depth * sizeof *locations);
+	profile_append_stack(profile, stack->depth);
+}
+
+void profile_index_stacks(
+	struct profile *profile, const uint64_t *hashes, size_t count, uint32_t *positions)
+{
+	const size_t first = profile->stack_count - count;
+
+	if (count == 0)
+		return;
+	profile->stack_count = first;
+	profile->stack_location_count = profile->stacks[first].first;
+	for (size_t i = 0; i < count; i++) {
+		const struct profile_stack stack = profile->stacks[first + i];
+		const uint32_t next = (uint32_t)profile->stack_count;
+		positions[i] = index_stack(profile, hashes[i], stack.first, stack.depth, next);
+		if (positions[i] == next)
+			keep_stack(profile, &stack);
+	}
 }
 
 uint32_t profile_add_stack(struct profile *profile, const uint32_t *locations, size_t depth)

@@ -248,11 +248,19 @@ uint32_t profile_add_stack(struct profile *profile, const uint32_t *locations, s
  * The same for a reader of many stacks, without copying: it writes the locations to
  * profile_stack_room, which stays valid until stacks are added, and then adds them. The reader may
  * use a hash function of its own, the same for all stacks of a profile: spread over 64 bits, and
- * seeded with hash_seed. hash_index_prefetch(&profile->stack_index, hash) well before the second
- * call avoids a cache miss.
+ * seeded with hash_seed.
  */
 uint32_t *profile_stack_room(struct profile *profile, size_t depth);
 uint32_t profile_add_stack_in_room(struct profile *profile, uint64_t hash, size_t depth);
+
+/*
+ * The same in two steps. hash_index_prefetch(&profile->stack_index, hash) well before the second
+ * one avoids a cache miss. First stacks are appended as if they were new; then those of the last
+ * `count` stacks that there are already are removed, and the positions of all of these are written.
+ */
+uint32_t profile_append_stack(struct profile *profile, size_t depth);
+void profile_index_stacks(
+	struct profile *profile, const uint64_t *hashes, size_t count, uint32_t *positions);
 
 /*
  * Appends to samples, or to thread_samples when it has a thread and these are wanted. Nothing is

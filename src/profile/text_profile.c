@@ -207,8 +207,34 @@ static __attribute__((noinline)) void find_locations(struct text_profile *text)
 	}
 }
 
+static void set_stacks(struct profile_sample *samples, size_t begin, size_t end,
+	uint32_t first_stack, const uint32_t *positions)
+{
+	for (size_t i = begin; i < end; i++)
+		samples[i].stack = positions[samples[i].stack - first_stack];
+}
+
+void text_profile_end_stacks(struct text_profile *text)
+{
+	struct profile *const profile = text->profile;
+	const size_t count = text->pending_count;
+	const size_t stack_count = profile->stack_count;
+	uint32_t positions[TEXT_PENDING_STACKS];
+
+	profile_index_stacks(profile, text->pending_hashes, count, positions);
+	text->pending_count = 0;
+	if (profile->stack_count == stack_count)
+		return;
+	const uint32_t first = (uint32_t)(stack_count - count);
+	set_stacks(profile->samples, text->first_sample, profile->sample_count, first, positions);
+	set_stacks(profile->thread_samples, text->first_thread_sample, profile->thread_sample_count,
+		first, positions);
+}
+
 void text_profile_read_stack(struct text_profile *text)
 {
+	if (text->pending_count == TEXT_PENDING_STACKS)
+		text_profile_end_stacks(text);
 	text->depth = read_addresses(text);
 	if (!cursor_ok(text->in))
 		return;
@@ -221,13 +247,22 @@ void text_profile_read_stack(struct text_profile *text)
 
 uint32_t text_profile_add_stack(struct text_profile *text)
 {
-	return profile_add_stack_in_room(text->profile, text->hash, text->depth);
+	const struct profile *const profile = text->profile;
+
+	if (text->pending_count == 0) {
+		text->first_sample = profile->sample_count;
+		text->first_thread_sample = profile->thread_sample_count;
+	}
+	text->pending_hashes[text->pending_count++] = text->hash;
+	return profile_append_stack(text->profile, text->depth);
 }
 
 uint32_t text_profile_stack(struct text_profile *text)
 {
 	text_profile_read_stack(text);
-	return cursor_ok(text->in) ? text_profile_add_stack(text) : PROFILE_NONE;
+	return cursor_ok(text->in)
+		       ? profile_add_stack_in_room(text->profile, text->hash, text->depth)
+		       : PROFILE_NONE;
 }
 
 static bool expect(struct cursor *in, char c, const char *problem)

@@ -172,6 +172,8 @@ static inline const unsigned char *text_hexadecimal_at(const unsigned char *at, 
 	return at[bits / 4] < 'A' ? at + bits / 4 : NULL;
 }
 
+enum { TEXT_PENDING_STACKS = 32 };
+
 struct text_profile {
 	struct cursor *in;
 	struct profile *profile;
@@ -179,6 +181,10 @@ struct text_profile {
 	uint64_t *stack_addresses;  /* of the stack that is being read */
 	size_t depth, depth_capacity;
 	uint64_t hash; /* of its addresses */
+	/* Stacks that were appended but not looked up, and what was there before their samples. */
+	uint64_t pending_hashes[TEXT_PENDING_STACKS];
+	size_t pending_count;
+	size_t first_sample, first_thread_sample;
 	unsigned unknown_lines;
 };
 
@@ -193,11 +199,14 @@ void text_profile_deinit(struct text_profile *text);
 uint32_t text_profile_stack(struct text_profile *text);
 
 /*
- * The same in two steps, between which the memory for the second is fetched: read what follows the
- * stack in between. The second must not follow a failure of the first.
+ * The same for a profile of many stacks, which are looked up some at a time, while the memory for
+ * that is fetched. Reads what follows the stack in between; the second step must not follow a
+ * failure of the first. Its position is for samples only, which get another one if the stack was
+ * there already: when the next one is read, and by text_profile_end_stacks at the end.
  */
 void text_profile_read_stack(struct text_profile *text);
 uint32_t text_profile_add_stack(struct text_profile *text);
+void text_profile_end_stacks(struct text_profile *text);
 
 /* Reads "28: 1500 [30: 1600]" and the blanks after it. False when it fails. */
 bool text_profile_counters(struct text_profile *text, double counters[PROFILE_COUNTERS]);

@@ -141,6 +141,39 @@ static void equal_stacks_are_stored_once(void **state)
 	assert_int_equal(profile->location_count, 2);
 }
 
+/* As many again and again, also of those that are looked up together. */
+static void equal_stacks_far_apart_are_stored_once(void **state)
+{
+	(void)state;
+	enum { STACKS = 500 };
+	static const unsigned periods[] = { 1, 2, 7, 31, 32, 33, 100, STACKS };
+
+	for (size_t p = 0; p < sizeof periods / sizeof *periods; p++) {
+		CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
+		buffer_append_string(&text, "heap_v2/4096\n t*: 2: 5 [0: 0]\n");
+		for (unsigned i = 0; i < STACKS; i++) {
+			buffer_append_string(&text, "@");
+			for (unsigned depth = 0; depth < i % periods[p] % 5 + 1; depth++)
+				buffer_printf(&text, " 0x%x", 0x1000 + i % periods[p] + depth);
+			buffer_printf(&text, "\n t*: %u: 5 [0: 0]\n t1: %u: 5 [0: 0]\n", i, i);
+		}
+		CLEANUP(profile_cleanup)
+		struct profile *const profile = must_read_text(buffer_string(&text));
+		assert_int_equal(profile->stack_count, periods[p]);
+		assert_int_equal(profile->sample_count, STACKS);
+		assert_int_equal(profile->thread_sample_count, STACKS);
+		for (unsigned i = 0; i < STACKS; i++) {
+			const struct profile_sample *const sample = &profile->samples[i];
+			assert_int_equal(sample->stack, i % periods[p]);
+			assert_int_equal(profile->thread_samples[i].stack, i % periods[p]);
+			assert_true(sample->counters[PROFILE_INUSE_OBJECTS] == i);
+			assert_int_equal(
+				profile->stacks[sample->stack].depth, i % periods[p] % 5 + 1);
+			assert_true(address_at(profile, sample, 0) == 0x1000 + i % periods[p]);
+		}
+	}
+}
+
 static void lines_of_unknown_meaning_become_comments(void **state)
 {
 	(void)state;
@@ -405,6 +438,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(an_empty_heap_is_a_profile),
 	cmocka_unit_test(a_stack_may_be_empty),
 	cmocka_unit_test(equal_stacks_are_stored_once),
+	cmocka_unit_test(equal_stacks_far_apart_are_stored_once),
 	cmocka_unit_test(lines_of_unknown_meaning_become_comments),
 	cmocka_unit_test(says_what_took_the_samples_and_since_when),
 	cmocka_unit_test(temporary_allocations_can_be_left_alone),
