@@ -268,13 +268,19 @@ struct function {
 	uint32_t caller_count;
 };
 
+/* Of a location; of several together what any of them has. */
+enum trait {
+	IS_ALLOCATOR = 1 << 0,
+	HAS_CANDIDATE = 1 << 1, /* a function that may be a wrapper */
+};
+
 /* What is kept of one of the profiles. */
 struct examined {
 	const struct profile *profile;
 	uint32_t *functions; /* of each frame */
 	uint32_t *unnamed;   /* of each location without frames; NO_FUNCTION where none is known */
 	/* Of each location; shown: where it stands it is not cut off. */
-	uint8_t *is_allocator, *has_candidate, *is_shown;
+	uint8_t *traits, *is_shown;
 	struct wrapper_fact *facts;
 };
 
@@ -340,8 +346,7 @@ static void examine(struct allocator_wrappers *wrappers, struct examined *examin
 		.profile = profile,
 		.functions = xcalloc(profile->frame_count, sizeof *examined->functions),
 		.unnamed = xcalloc(profile->location_count, sizeof *examined->unnamed),
-		.is_allocator = xcalloc(profile->location_count, 1),
-		.has_candidate = xcalloc(profile->location_count, 1),
+		.traits = xcalloc(profile->location_count, 1),
 		.is_shown = xcalloc(profile->location_count, 1),
 		.facts = xcalloc(profile->location_count, sizeof *examined->facts),
 	};
@@ -350,12 +355,14 @@ static void examine(struct allocator_wrappers *wrappers, struct examined *examin
 			text_map_add(&texts, &wrappers->names, profile->frames[i].function));
 	for (size_t i = 0; i < profile->location_count; i++) {
 		const struct profile_location *const location = &profile->locations[i];
-		examined->is_allocator[i] = is_allocator(context, profile, location);
 		examined->unnamed[i] = find_unnamed(wrappers, profile, location);
-		examined->has_candidate[i] = examined->unnamed[i] != NO_FUNCTION;
+		bool has_candidate = examined->unnamed[i] != NO_FUNCTION;
 		for (uint32_t f = 0; f < location->frame_count; f++)
-			if (is_wrapper(wrappers, examined->functions[location->first_frame + f]))
-				examined->has_candidate[i] = true;
+			has_candidate |= is_wrapper(
+				wrappers, examined->functions[location->first_frame + f]);
+		examined->traits[i] =
+			(is_allocator(context, profile, location) ? IS_ALLOCATOR : 0) |
+			(has_candidate ? HAS_CANDIDATE : 0);
 	}
 }
 
@@ -414,11 +421,18 @@ static void step(struct wrapper_walk *walk, uint32_t position)
 	}
 }
 
-static size_t allocator_depth(
-	const struct examined *examined, const uint32_t *locations, size_t depth)
+/* How many locations lie at or below the outermost allocator, and the traits of those above. */
+static size_t allocator_depth(const struct examined *examined, const uint32_t *locations,
+	size_t depth, unsigned *traits_above)
 {
-	while (depth > 0 && !examined->is_allocator[locations[depth - 1]])
-		depth--;
+	unsigned traits = 0;
+
+	for (*traits_above = 0; depth > 0; depth--) {
+		traits |= examined->traits[locations[depth - 1]];
+		if ((traits & IS_ALLOCATOR) != 0)
+			break;
+		*traits_above = traits;
+	}
 	return depth;
 }
 
@@ -431,11 +445,15 @@ static void walk_stack(
 	walk->is_inside = true;
 	walk->last = NO_FUNCTION;
 	walk->unnamed_count = 0;
-	for (size_t i = allocator_depth(examined, locations, stack->depth); i < stack->depth; i++) {
+	unsigned traits = 0;
+	for (size_t i = allocator_depth(examined, locations, stack->depth, &traits);
+		i < stack->depth; i++) {
 		const uint32_t at = locations[i];
 		const struct profile_location *const location = &profile->locations[at];
 		const bool was_inside = walk->is_inside;
-		if (!was_inside && !examined->has_candidate[at])
+		if (!was_inside && (traits & HAS_CANDIDATE) == 0)
+			break;
+		if (!was_inside && (examined->traits[at] & HAS_CANDIDATE) == 0)
 			continue;
 		if (!was_inside)
 			examined->is_shown[at] = true;
@@ -540,8 +558,7 @@ void allocator_wrappers_free(struct allocator_wrappers *wrappers)
 		struct examined *const examined = &wrappers->examined[i];
 		free(examined->functions);
 		free(examined->unnamed);
-		free(examined->is_allocator);
-		free(examined->has_candidate);
+		free(examined->traits);
 		free(examined->is_shown);
 		free(examined->facts);
 	}
