@@ -223,7 +223,7 @@ static uint32_t find_or_add(
 	builder->keys =
 		xgrow(builder->keys, &builder->key_capacity, next + 1, sizeof *builder->keys);
 	builder->keys[next] = *key;
-	view_add_node(view, node);
+	view_add_own_node(view, node);
 	set_name(builder, next, DETAIL_SHORT);
 	return next;
 }
@@ -284,9 +284,10 @@ static uint32_t make_node(struct node_builder *builder, const struct profile_loc
 
 	if (frame == NULL)
 		frame = &unknown;
-	node.function = granularity == VIEW_FILES ? "" : keep(builder, frame->function);
+	node.function = keep(builder, granularity == VIEW_FILES ? "" : frame->function);
 	node.file = keep(builder, frame->file);
-	node.module = place.module == NULL ? "" : module_name(builder, place.module, location);
+	node.module = keep(
+		builder, place.module == NULL ? "" : module_name(builder, place.module, location));
 	node.line = has_lines ? frame->line : 0;
 	node.start_line = granularity == VIEW_FILES ? 0 : frame->start_line;
 	key.function = node.function;

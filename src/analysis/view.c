@@ -54,17 +54,23 @@ static const char *keep(struct view *view, const char *text)
 	return string_pool_add(&view->strings, text == NULL ? "" : text);
 }
 
+uint32_t view_add_own_node(struct view *view, const struct view_node *node)
+{
+	const uint32_t position = (uint32_t)view->node_count;
+
+	*XAPPEND(view->nodes, view->node_count, view->node_capacity) = *node;
+	return position;
+}
+
 uint32_t view_add_node(struct view *view, const struct view_node *node)
 {
-	view->nodes =
-		xgrow(view->nodes, &view->node_capacity, view->node_count + 1, sizeof *view->nodes);
-	struct view_node *const made = &view->nodes[view->node_count];
-	*made = *node;
-	made->name = keep(view, node->name);
-	made->function = keep(view, node->function);
-	made->file = keep(view, node->file);
-	made->module = keep(view, node->module);
-	return (uint32_t)view->node_count++;
+	struct view_node own = *node;
+
+	own.name = keep(view, node->name);
+	own.function = keep(view, node->function);
+	own.file = keep(view, node->file);
+	own.module = keep(view, node->module);
+	return view_add_own_node(view, &own);
 }
 
 struct view_path_key {

@@ -106,6 +106,9 @@ DEFINE_CLEANUP(view_cleanup, struct view *, view_free)
 /* Appends a node, whose texts are copied, and returns its position; every call makes a new one. */
 uint32_t view_add_node(struct view *view, const struct view_node *node);
 
+/* The same for texts that are the view's own already. */
+uint32_t view_add_own_node(struct view *view, const struct view_node *node);
+
 /*
  * The path of these nodes, root first; equal ones are the same path. Valid until the next call;
  * add to its estimates, and to those of view_path_base.

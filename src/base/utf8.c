@@ -72,10 +72,16 @@ static size_t plain_length(const char *text, size_t size)
 	return is_control(character) || is_mark(character) ? 0 : length;
 }
 
+static bool is_printable_ascii(char c)
+{
+	return c >= ' ' && c <= '~';
+}
+
 bool utf8_is_printable(const char *text, size_t size)
 {
 	for (size_t at = 0; at < size;) {
-		const size_t length = plain_length(text + at, size - at);
+		const size_t length =
+			is_printable_ascii(text[at]) ? 1 : plain_length(text + at, size - at);
 		if (length == 0)
 			return false;
 		at += length;
