@@ -9,6 +9,7 @@
 #include "base/xalloc.h"
 #include "cli/debuginfod_urls.h"
 #include "cli/option.h"
+#include "render/quantity.h"
 
 enum {
 	GV_SCALE_MAX = 100,

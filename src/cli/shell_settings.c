@@ -7,6 +7,7 @@
 #include "analysis/filter.h"
 #include "base/xalloc.h"
 #include "profile/profile.h"
+#include "render/quantity.h"
 
 enum setting_kind {
 	SETTING_WORD,

@@ -6,6 +6,21 @@
 #include <stdio.h>
 #include <string.h>
 
+const char *const render_unit_names[] = {
+	[RENDER_UNIT_DEFAULT] = "default",
+	[RENDER_UNIT_AUTO] = "auto",
+	[RENDER_UNIT_B] = "b",
+	[RENDER_UNIT_KB] = "kb",
+	[RENDER_UNIT_MB] = "mb",
+	[RENDER_UNIT_GB] = "gb",
+	[RENDER_UNIT_TB] = "tb",
+	[RENDER_UNIT_NS] = "ns",
+	[RENDER_UNIT_US] = "us",
+	[RENDER_UNIT_MS] = "ms",
+	[RENDER_UNIT_S] = "s",
+	NULL,
+};
+
 static bool is_heap(enum profile_kind kind)
 {
 	return kind == PROFILE_HEAP || kind == PROFILE_GROWTH;

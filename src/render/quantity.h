@@ -11,6 +11,9 @@
 #include "profile/profile.h"
 #include "render/renderers.h"
 
+/* As options and settings name them; NULL behind the last. */
+extern const char *const render_unit_names[];
+
 struct quantity_text {
 	char text[32];
 };

@@ -43,9 +43,6 @@ enum render_unit {
 	RENDER_UNIT_S,
 };
 
-/* As options and settings name them; NULL behind the last. */
-extern const char *const render_unit_names[];
-
 struct render_options {
 	enum render_sort sort;
 	enum render_unit unit;

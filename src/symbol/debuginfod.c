@@ -135,13 +135,13 @@ static void explain(int errnum, struct buffer *problem, struct buffer *hint)
 }
 
 /* What is asked for: `source` is NULL for the debug file. */
-struct wanted {
+struct wanted_file {
 	const char *build_id;
 	const char *source;
 };
 
-static bool fetch(struct debuginfod *debuginfod, const struct wanted *wanted, struct buffer *path,
-	struct buffer *problem, struct buffer *hint)
+static bool fetch(struct debuginfod *debuginfod, const struct wanted_file *wanted,
+	struct buffer *path, struct buffer *problem, struct buffer *hint)
 {
 	/* A size of 0 says that it is hexadecimal text. */
 	const unsigned char *const build_id = (const unsigned char *)wanted->build_id;
@@ -183,7 +183,7 @@ static bool is_build_id(const char *text)
 	return size > 0 && text[size] == '\0';
 }
 
-static bool fetch_if_possible(struct debuginfod *debuginfod, const struct wanted *wanted,
+static bool fetch_if_possible(struct debuginfod *debuginfod, const struct wanted_file *wanted,
 	struct buffer *path, struct buffer *problem, struct buffer *hint)
 {
 	if (!is_build_id(wanted->build_id))
@@ -205,7 +205,7 @@ static bool fetch_if_possible(struct debuginfod *debuginfod, const struct wanted
 bool debuginfod_fetch(struct debuginfod *debuginfod, const char *build_id, struct buffer *path,
 	struct buffer *problem, struct buffer *hint)
 {
-	const struct wanted wanted = { .build_id = build_id };
+	const struct wanted_file wanted = { .build_id = build_id };
 
 	return fetch_if_possible(debuginfod, &wanted, path, problem, hint);
 }
@@ -239,6 +239,6 @@ bool debuginfod_fetch_source(struct debuginfod *debuginfod, const char *build_id
 		append_canonical(&canonical, source);
 	if (canonical.size == 0)
 		return false;
-	const struct wanted wanted = { build_id, buffer_string(&canonical) };
+	const struct wanted_file wanted = { build_id, buffer_string(&canonical) };
 	return fetch_if_possible(debuginfod, &wanted, path, problem, hint);
 }
