@@ -2,6 +2,7 @@
 #include "agent/core.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "agent/run.h"
@@ -231,6 +232,19 @@ static void write_warnings(struct core *core, struct json_writer *json)
 	json_array_end(json);
 }
 
+/* A name of a variable has no '=' in it. */
+static void write_identity_variables(const struct settings *settings, struct json_writer *json)
+{
+	json_member_object(json, "environment");
+	for (const char *at = settings->identity; *at != '\0'; at += strlen(at) + 1) {
+		char name[64];
+		const size_t size = strcspn(at, "=");
+		snprintf(name, sizeof name, "%.*s", (int)size, at);
+		json_member_string(json, name, at + size + 1);
+	}
+	json_object_end(json);
+}
+
 static void write_agent(const struct core *core, struct json_writer *json)
 {
 	char exe[4096];
@@ -245,6 +259,7 @@ static void write_agent(const struct core *core, struct json_writer *json)
 	json_member_unsigned(json, "uid", geteuid());
 	json_member_integer(json, "started_ms", core->started_ms);
 	json_member_bool(json, "attached", core->settings.attached);
+	write_identity_variables(&core->settings, json);
 	json_member_object(json, "keep");
 	json_member_string(json, "folder", core->folder.path[0] == '\0' ? NULL : core->folder.path);
 	json_member_unsigned(json, "runs", core->settings.keep);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/identity_variables.h"
 #include "sampler/sampler.h"
 
 static void log_invalid(struct settings *settings, const char *name, const char *value)
@@ -98,6 +99,33 @@ static bool read_switch(const char *value)
 	return value != NULL && strcmp(value, "") != 0 && strcmp(value, "0") != 0;
 }
 
+/* Returns the size with it; what does not fit is left out. */
+static size_t add_identity(
+	struct settings *settings, size_t size, char *(*get)(const char *), const char *name)
+{
+	const size_t room = sizeof settings->identity - size - 1;
+	const char *const value = get(name);
+
+	if (value == NULL)
+		return size;
+	const size_t needed = strlen(name) + 1 + strlen(value) + 1;
+	if (needed > room)
+		return size;
+	snprintf(settings->identity + size, needed, "%s=%s", name, value);
+	return size + needed;
+}
+
+static void read_identity(struct settings *settings, char *(*get)(const char *name))
+{
+	size_t size = add_identity(settings, 0, get, IDENTITY_LABELS_VARIABLE);
+
+	if (get(IDENTITY_POD_VARIABLE) == NULL)
+		return;
+	size = add_identity(settings, size, get, IDENTITY_POD_VARIABLE);
+	for (size_t i = 0; i < IDENTITY_VARIABLES; i++)
+		size = add_identity(settings, size, get, identity_variables[i].variable);
+}
+
 void settings_read(struct settings *settings, char *(*get)(const char *name))
 {
 	static const char *const on_demand[] = { "on-demand", NULL };
@@ -124,4 +152,5 @@ void settings_read(struct settings *settings, char *(*get)(const char *name))
 	settings->log_to_stderr = read_word(settings, get, "HEAPCTL_LOG", to_stderr) == 0;
 	settings->jemalloc_stacks = read_word(settings, get, "HEAPCTL_UNWINDER", by_jemalloc) == 0;
 	settings->no_sampler = read_word(settings, get, "HEAPCTL_SAMPLER", no) == 0;
+	read_identity(settings, get);
 }

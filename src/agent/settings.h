@@ -14,6 +14,7 @@ enum {
 	SETTINGS_PATH_MAX = 256,
 	SETTINGS_EXES_MAX = 1024,
 	SETTINGS_KEEP_MAX = 32, /* each may need two descriptors */
+	SETTINGS_IDENTITY_MAX = 2048,
 };
 
 enum settings_children {
@@ -41,6 +42,8 @@ struct settings {
 	unsigned lg_sample;		 /* HEAPCTL_SAMPLE in bytes, as a power of two */
 	bool attached;	   /* loaded into a running process by `heapctl attach`: can be detached */
 	bool with_entries; /* and that patches the functions of the allocator */
+	/* Of identity_variables.h what is set and fits: "NAME=VALUE" and NUL each, and NUL. */
+	char identity[SETTINGS_IDENTITY_MAX];
 	char problem[128]; /* "" when all are valid */
 };
 

@@ -249,12 +249,12 @@ static bool send_store(
 }
 
 /* The stored identity has all of it; this says what is wrong with its labels. */
-static void warn_of_labels(const struct target *target)
+static void warn_of_labels(const struct target *target, const json_t *status)
 {
 	struct snapshot_identity identity = { 0 };
 	struct error problem;
 
-	if (!process_identity_read(target, &identity, &problem))
+	if (!process_identity_read(target, status, &identity, &problem))
 		verb_warn("HEAPCTL_LABELS of process %d: %s", (int)target->process.pid,
 			problem.message);
 }
@@ -277,8 +277,8 @@ static bool send_target(struct send_session *session, struct source *source, str
 
 	if (!source_profile(source, &profile, err))
 		return false;
-	warn_of_labels(&source->target);
 	const json_t *const status = source_status(source);
+	warn_of_labels(&source->target, status);
 	recorder_identify(&found, &source->target, status);
 	take_stored(&snapshot, &found);
 	take_figures(&snapshot, status);

@@ -403,7 +403,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 	const bool is_here = target.kind == TARGET_AGENT && target.process.pid != 0;
 	struct snapshot_identity identity = { 0 };
 	struct error problem = { 0 };
-	if (is_here && process_identity_read(&target, &identity, &problem))
+	if (is_here && process_identity_read(&target, status, &identity, &problem))
 		problem = (struct error){ 0 };
 	if (as_json) {
 		if (is_here)

@@ -53,6 +53,7 @@ void backend_drop(struct backend *backend)
 	pthread_cond_destroy(&backend->changed);
 	pthread_mutex_destroy(&backend->mutex);
 	live_metrics_deinit(&backend->history);
+	json_decref(backend->identity);
 	free(backend);
 }
 
@@ -309,15 +310,49 @@ static bool parse_object(
 	return error_hint(err, "agents answer otherwise: check which program answers there");
 }
 
-bool backend_get_json(struct backend *backend, const char *path, json_t **value, struct error *err)
+static bool get_json(struct backend *backend, const char *path, int64_t limit_ms, json_t **value,
+	struct error *err)
 {
 	struct backend_answer answer;
 
-	if (!backend_get(backend, path, BACKEND_READ_MS, &answer, err))
+	if (!backend_get(backend, path, limit_ms, &answer, err))
 		return false;
 	const bool ok = parse_object(backend, answer.body, value, err);
 	blob_drop(answer.body);
 	return ok;
+}
+
+bool backend_get_json(struct backend *backend, const char *path, json_t **value, struct error *err)
+{
+	return get_json(backend, path, BACKEND_READ_MS, value, err);
+}
+
+json_t *backend_identity(struct backend *backend, int64_t limit_ms)
+{
+	enum { AGAIN_MS = 60 * 1000 };
+	CLEANUP(json_cleanup) json_t *status = NULL;
+	const int64_t now_ms = clock_monotonic_ms();
+	struct error ignored;
+
+	pthread_mutex_lock(&backend->mutex);
+	json_t *known = json_incref(backend->identity);
+	const bool is_due =
+		known == NULL && limit_ms > 0 &&
+		(backend->identity_asked_ms == 0 || now_ms - backend->identity_asked_ms > AGAIN_MS);
+	if (is_due)
+		backend->identity_asked_ms = now_ms;
+	pthread_mutex_unlock(&backend->mutex);
+	if (!is_due || !get_json(backend, "/v1/status", limit_ms, &status, &ignored))
+		return known;
+	/* An agent of an earlier version says nothing. */
+	json_t *const environment = json_object_get(status, "environment");
+	known = json_pack("{s:o}", "environment",
+		json_is_object(environment) ? json_incref(environment) : json_object());
+	pthread_mutex_lock(&backend->mutex);
+	json_decref(backend->identity);
+	backend->identity = json_incref(known);
+	pthread_mutex_unlock(&backend->mutex);
+	return known;
 }
 
 bool backend_post(struct backend *backend, const char *path, struct blob **body, bool *created,

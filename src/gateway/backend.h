@@ -106,6 +106,8 @@ struct backend {
 	unsigned callers[2]; /* [1] that wait for a profile, [0] for anything else */
 	struct shared_read *reads;
 	struct live_metrics history;
+	json_t *identity; /* of backend_identity; NULL: not known yet */
+	int64_t identity_asked_ms;
 };
 
 /* One reference; the texts are copied. */
@@ -135,6 +137,13 @@ MUST_CHECK bool backend_get(struct backend *backend, const char *path, int64_t l
 /* The same, parsed; release with json_decref. */
 MUST_CHECK bool backend_get_json(
 	struct backend *backend, const char *path, json_t **value, struct error *err);
+
+/*
+ * What the agent's status says of the environment, as {"environment": {...}}: it stays the same, so
+ * it is asked for once, and of a target that does not answer once a minute. A new reference; NULL
+ * when it is not known within that time.
+ */
+json_t *backend_identity(struct backend *backend, int64_t limit_ms);
 
 /* A profile into a scratch file; `path` as "/v1/profile" or "/v1/runs/ID/profile". */
 MUST_CHECK bool backend_get_profile(struct backend *backend, const char *path,

@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * /discovery: the targets in the form of Prometheus' http_sd, which Parca and Grafana Alloy read,
- * too. Targets are listed without asking their agents.
+ * too. Targets are listed without asking their agents, but for the environment of a process that
+ * has written its title over it, or that may not be read.
  */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/json_writer.h"
 #include "base/user_name.h"
 #include "base/xalloc.h"
-#include "client/process.h"
+#include "client/agent_client.h"
 #include "gateway/handlers.h"
 #include "watch/process_identity.h"
+
+/* For all agents of an answer together. */
+enum { ASK_MS = 2000 };
 
 /* "host", "host:port" or "[v6]:port": what scrapers accept, and nothing that ends a URL's host. */
 static bool is_address(const char *text)
@@ -46,14 +51,17 @@ static bool find_address(const struct request *request, const char **address, st
 }
 
 /* What the process was started with says; the rest stays as it is. */
-static void read_identity(const struct backend *backend, struct snapshot_identity *identity)
+static void read_identity(
+	struct backend *backend, int64_t asks_until_ms, struct snapshot_identity *identity)
 {
 	CLEANUP(buffer_deinit) struct buffer environment = BUFFER_OR_EXIT;
+	CLEANUP(json_cleanup) json_t *noted = NULL;
 	struct error ignored;
 
-	if (backend->pid == 0 || !process_read_environment(backend->pid, &environment, &ignored) ||
-		!process_environment_is_intact(&environment))
-		return;
+	if (!process_identity_read_environment(backend->pid, &environment)) {
+		noted = backend_identity(backend, asks_until_ms - clock_monotonic_ms());
+		process_identity_copy_noted(noted, &environment);
+	}
 	(void)!process_identity_take_environment(&environment, identity, &ignored);
 }
 
@@ -131,7 +139,7 @@ static void end_group(struct json_writer *json)
 	json_object_end(json);
 }
 
-static void put_target(struct json_writer *json, const struct backend *backend)
+static void put_target(struct json_writer *json, struct backend *backend, int64_t asks_until_ms)
 {
 	struct snapshot_identity identity = { 0 };
 	char pid[16];
@@ -142,12 +150,12 @@ static void put_target(struct json_writer *json, const struct backend *backend)
 	if (backend->pid != 0)
 		json_member_string(json, "pid", pid);
 	put_user(json, backend);
-	read_identity(backend, &identity);
+	read_identity(backend, asks_until_ms, &identity);
 	put_identity(json, backend, &identity);
 }
 
 /* Without what differs between the processes of a name. */
-static void put_name(struct json_writer *json, const struct backend *first)
+static void put_name(struct json_writer *json, struct backend *first, int64_t asks_until_ms)
 {
 	struct snapshot_identity identity = { 0 };
 
@@ -155,7 +163,7 @@ static void put_name(struct json_writer *json, const struct backend *first)
 	json_member_string(json, "__param_merge", "1");
 	json_member_string(json, "name", first->name);
 	put_user(json, first);
-	read_identity(first, &identity);
+	read_identity(first, asks_until_ms, &identity);
 	json_member_string(
 		json, "service_name", identity.service[0] == '\0' ? first->name : identity.service);
 }
@@ -174,6 +182,7 @@ bool discovery(struct gateway *gateway, const struct request *request, struct re
 {
 	CLEANUP(backend_list_deinit) struct backend_list list = { 0 };
 	const bool by_name = request_number(request, "merge", 0) != 0;
+	const int64_t asks_until_ms = clock_monotonic_ms() + ASK_MS;
 	struct json_writer json;
 	CLEANUP(buffer_deinit) struct buffer body = BUFFER_OR_EXIT;
 	const char *address = NULL;
@@ -188,9 +197,9 @@ bool discovery(struct gateway *gateway, const struct request *request, struct re
 			continue;
 		begin_group(&json, gateway, address);
 		if (by_name)
-			put_name(&json, list.items[i]);
+			put_name(&json, list.items[i], asks_until_ms);
 		else
-			put_target(&json, list.items[i]);
+			put_target(&json, list.items[i], asks_until_ms);
 		end_group(&json);
 	}
 	json_array_end(&json);

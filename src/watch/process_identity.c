@@ -7,42 +7,22 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/identity_variables.h"
 #include "base/xalloc.h"
 #include "client/process.h"
-
-/* As they are called in Kubernetes' own documentation and in common charts. */
-static const struct {
-	const char *variable, *name;
-} downward_variables[] = {
-	{ "POD_NAME", "pod" },
-	{ "MY_POD_NAME", "pod" },
-	{ "K8S_POD_NAME", "pod" },
-	{ "POD_NAMESPACE", "namespace" },
-	{ "MY_POD_NAMESPACE", "namespace" },
-	{ "K8S_NAMESPACE", "namespace" },
-	{ "CONTAINER_NAME", "container" },
-	{ "MY_CONTAINER_NAME", "container" },
-	{ "NODE_NAME", "host" },
-	{ "MY_NODE_NAME", "host" },
-	{ "K8S_NODE_NAME", "host" },
-	/* Without any of these a pod's host name is its own. */
-	{ "HOSTNAME", "pod" },
-};
 
 bool process_identity_take_environment(
 	const struct buffer *environment, struct snapshot_identity *identity, struct error *err)
 {
-	const char *const labels = process_environment_find(environment, "HEAPCTL_LABELS");
+	const char *const labels = process_environment_find(environment, IDENTITY_LABELS_VARIABLE);
 
-	identity->source = "HEAPCTL_LABELS";
+	identity->source = IDENTITY_LABELS_VARIABLE;
 	const bool is_good = labels == NULL || identity_set_labels(identity, labels, err);
-	/* Others may use the same names. */
-	const bool is_pod = process_environment_find(environment, "KUBERNETES_SERVICE_HOST");
-	for (size_t i = 0; is_pod && i < sizeof downward_variables / sizeof downward_variables[0];
-		i++) {
-		identity->source = downward_variables[i].variable;
-		identity_set_found(identity, downward_variables[i].name,
-			process_environment_find(environment, downward_variables[i].variable));
+	const bool is_pod = process_environment_find(environment, IDENTITY_POD_VARIABLE) != NULL;
+	for (size_t i = 0; is_pod && i < IDENTITY_VARIABLES; i++) {
+		identity->source = identity_variables[i].variable;
+		identity_set_found(identity, identity_variables[i].label,
+			process_environment_find(environment, identity_variables[i].variable));
 	}
 	return is_good;
 }
@@ -144,29 +124,50 @@ static void take_cgroup(const struct process *process, struct snapshot_identity 
 		process_identity_take_cgroup(buffer_string(&text), process->parent == 1, identity);
 }
 
-static bool take_process(
-	const struct process *process, struct snapshot_identity *identity, struct error *err)
+bool process_identity_read_environment(pid_t pid, struct buffer *environment)
 {
-	CLEANUP(buffer_deinit) struct buffer environment = BUFFER_OR_EXIT;
-	struct error ignored = { 0 };
-	bool is_good = true;
+	struct error ignored;
 
-	/* A title may have been written over it. */
-	if (process_read_environment(process->pid, &environment, &ignored) &&
-		process_environment_is_intact(&environment))
-		is_good = process_identity_take_environment(&environment, identity, err);
-	take_cgroup(process, identity);
-	return is_good;
+	return pid != 0 && process_read_environment(pid, environment, &ignored) &&
+	       process_environment_is_intact(environment);
 }
 
-bool process_identity_read(
-	const struct target *target, struct snapshot_identity *identity, struct error *err)
+void process_identity_copy_noted(const json_t *status, struct buffer *environment)
+{
+	const char *name;
+	json_t *value;
+
+	buffer_clear(environment);
+	json_object_foreach(json_object_get(status, "environment"), name, value)
+	{
+		if (!json_is_string(value))
+			continue;
+		buffer_printf(environment, "%s=%s", name, json_string_value(value));
+		buffer_append(environment, "", 1);
+	}
+}
+
+static bool take_variables(
+	pid_t pid, const json_t *status, struct snapshot_identity *identity, struct error *err)
+{
+	CLEANUP(buffer_deinit) struct buffer environment = BUFFER_OR_EXIT;
+
+	if (!process_identity_read_environment(pid, &environment))
+		process_identity_copy_noted(status, &environment);
+	return process_identity_take_environment(&environment, identity, err);
+}
+
+bool process_identity_read(const struct target *target, const json_t *status,
+	struct snapshot_identity *identity, struct error *err)
 {
 	const struct process *const process = &target->process;
 	const bool is_here = target->kind == TARGET_AGENT;
 	char host[256] = "";
 
-	const bool is_good = !is_here || process->pid == 0 || take_process(process, identity, err);
+	/* Behind another gateway the pid is one of its machine. */
+	const bool is_good = take_variables(is_here ? process->pid : 0, status, identity, err);
+	if (is_here && process->pid != 0)
+		take_cgroup(process, identity);
 	identity->source = "name of the process";
 	identity_set_found(
 		identity, "service", process->name[0] != '\0' ? process->name : target->file_stem);

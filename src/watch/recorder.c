@@ -22,7 +22,7 @@ void recorder_identify(struct snapshot *snapshot, const struct target *target, c
 		snprintf(snapshot->target, sizeof snapshot->target, "%s",
 			target->process.name[0] != '\0' ? target->process.name : target->file_stem);
 	/* `heapctl status` reports malformed labels. */
-	(void)!process_identity_read(target, &identity, &ignored);
+	(void)!process_identity_read(target, status, &identity, &ignored);
 	snprintf(snapshot->service, sizeof snapshot->service, "%s",
 		identity.service[0] != '\0' ? identity.service : snapshot->target);
 	snprintf(snapshot->version, sizeof snapshot->version, "%s", identity.version);

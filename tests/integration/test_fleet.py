@@ -163,8 +163,8 @@ class Sending(FleetCase):
                          [[name, redis.pid, "3", "every=1s", 1]])
 
     def test_a_target_says_by_its_environment_what_it_is(self):
-        # Redis would write its title over the environment.
-        redis, _ = self.start_redis("--set-proc-title", "no", conf="prof:true,prof_active:true,lg_prof_sample:12",
+        # Redis writes its title over the environment, which the agent has noted.
+        redis, _ = self.start_redis(conf="prof:true,prof_active:true,lg_prof_sample:12",
                                     env={"HEAPCTL_LABELS": "service=shop,version=8,zone=d"})
         self.wait_for_agent(redis.pid)
         self.send(redis.pid, "--version", "9")

@@ -135,8 +135,8 @@ class Served(SendingCase):
         self.assertEqual(server.rows("SELECT count() FROM sample WHERE stack NOT IN (SELECT stack FROM stack)"), [["0"]])
 
     def test_each_target_says_what_it_is(self):
-        # Redis would write its title over the environment.
-        shop, _ = self.start_redis("--set-proc-title", "no", conf="prof:true,prof_active:true,lg_prof_sample:12",
+        # Redis writes its title over the environment, which the agent has noted.
+        shop, _ = self.start_redis(conf="prof:true,prof_active:true,lg_prof_sample:12",
                                    env={"HEAPCTL_LABELS": "service=shop,version=8,zone=d", "KUBERNETES_SERVICE_HOST": "10.0.0.1", "POD_NAME": "shop-1",
                                         "NODE_NAME": "node7"})
         self.wait_for_agent(shop.pid)

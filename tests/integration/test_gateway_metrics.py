@@ -25,8 +25,8 @@ CONTRIB = pathlib.Path(__file__).resolve().parents[2] / "contrib"
 class Metrics(GatewayCase):
     def setUp(self):
         super().setUp()
-        # Its title would cover its environment.
-        self.process, self.redis_port = self.start_redis("--set-proc-title", "no", env={"HEAPCTL_LABELS": LABELS})
+        # Its title covers its environment.
+        self.process, self.redis_port = self.start_redis(env={"HEAPCTL_LABELS": LABELS})
         self.wait_for_agent(self.process.pid)
         self.start_gateway(self.process.pid)
 

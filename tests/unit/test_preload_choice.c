@@ -57,6 +57,36 @@ static void settings_come_from_the_environment(void **state)
 	assert_string_equal(settings.exes, "a:b");
 }
 
+static void variables_of_a_pod_are_noted_in_a_pod(void **state)
+{
+	(void)state;
+	const char *const list[] = { "HEAPCTL_LABELS", "service=api", "POD_NAME", "api-1",
+		"KUBERNETES_SERVICE_HOST", "10.0.0.1", NULL };
+	const struct settings settings = read_settings(list);
+	static const char noted[] =
+		"HEAPCTL_LABELS=service=api\0KUBERNETES_SERVICE_HOST=10.0.0.1\0POD_NAME=api-1\0";
+	assert_memory_equal(settings.identity, noted, sizeof noted);
+	const char *const elsewhere[] = { "POD_NAME", "x", NULL };
+	assert_string_equal(read_settings(elsewhere).identity, "");
+}
+
+static void variables_that_do_not_fit_are_left_out(void **state)
+{
+	char text[SETTINGS_IDENTITY_MAX];
+	(void)state;
+	memset(text, 'x', sizeof text - 1);
+	text[sizeof text - 1] = '\0';
+	const char *const list[] = { "HEAPCTL_LABELS", text, "KUBERNETES_SERVICE_HOST", "10.0.0.1",
+		NULL };
+	assert_string_equal(read_settings(list).identity, "KUBERNETES_SERVICE_HOST=10.0.0.1");
+	/* With both NULs it fits exactly. */
+	text[sizeof text - sizeof "HEAPCTL_LABELS=" - 1] = '\0';
+	const char *const fits[] = { "HEAPCTL_LABELS", text, NULL };
+	assert_int_equal(strlen(read_settings(fits).identity), SETTINGS_IDENTITY_MAX - 2);
+	text[strlen(text)] = 'x';
+	assert_string_equal(read_settings(fits).identity, "");
+}
+
 static void nonsense_is_named_and_the_default_kept(void **state)
 {
 	(void)state;
@@ -301,6 +331,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(the_agent_is_taken_out_of_a_preload_list),
 	cmocka_unit_test(settings_have_defaults),
 	cmocka_unit_test(settings_come_from_the_environment),
+	cmocka_unit_test(variables_of_a_pod_are_noted_in_a_pod),
+	cmocka_unit_test(variables_that_do_not_fit_are_left_out),
 	cmocka_unit_test(nonsense_is_named_and_the_default_kept),
 	cmocka_unit_test(only_listed_programs_get_an_agent),
 	cmocka_unit_test(without_a_list_the_first_that_is_no_launcher),

@@ -70,6 +70,24 @@ static void malformed_labels_do_not_hide_the_rest(void **state)
 	assert_string_equal(label(&identity, "pod"), "api-7f");
 }
 
+static void what_the_agent_noted_is_an_environment(void **state)
+{
+	CLEANUP(buffer_deinit) struct buffer environment = BUFFER_OR_EXIT;
+	struct snapshot_identity identity = { 0 };
+	struct error err = { 0 };
+	json_t *const status = json_pack("{s:{s:s, s:i, s:s}}", "environment", "HEAPCTL_LABELS",
+		"service=api", "OTHER", 7, "KUBERNETES_SERVICE_HOST", "10.0.0.1");
+
+	(void)state;
+	assert_non_null(status);
+	process_identity_copy_noted(status, &environment);
+	assert_true(process_identity_take_environment(&environment, &identity, &err));
+	assert_string_equal(identity.service, "api");
+	process_identity_copy_noted(NULL, &environment);
+	assert_int_equal(environment.size, 0);
+	json_decref(status);
+}
+
 #define CONTAINER "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define POD "12345678-90ab-cdef-1234-567890abcdef"
 
@@ -136,6 +154,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(labels_of_the_process_come_before_those_of_kubernetes),
 	cmocka_unit_test(without_kubernetes_such_names_are_others),
 	cmocka_unit_test(malformed_labels_do_not_hide_the_rest),
+	cmocka_unit_test(what_the_agent_noted_is_an_environment),
 	cmocka_unit_test(control_groups_name_units_containers_and_pods),
 	cmocka_unit_test(labels_survive_being_stored),
 };
