@@ -145,15 +145,19 @@ static bool load_agent(const struct process *process, const struct entry_functio
 	return result->returned == 0 || explain_refusal(process, result, err);
 }
 
+static bool explain_end(const struct process *process, struct error *err)
+{
+	return error_set(err, ERROR_NOT_FOUND, "%s[%d] has ended, or executes another program now",
+		process->name, (int)process->pid);
+}
+
 static bool wait_for_agent(const struct process *process, struct target *target, struct error *err)
 {
 	const int64_t until_ms = clock_monotonic_ms() + ANSWER_MS;
 
 	while (!target_of_process(process->pid, target, err)) {
 		if (!process_has_agent_thread(process))
-			return error_set(err, ERROR_NOT_FOUND,
-				"%s[%d] has ended, or executes another program now", process->name,
-				(int)process->pid);
+			return explain_end(process, err);
 		if (clock_monotonic_ms() > until_ms)
 			return false;
 		poll(NULL, 0, LOOK_MS);
@@ -422,12 +426,12 @@ static bool note_problem(const struct process *process, enum attach_method metho
 	return true;
 }
 
-/* Its threads went no further because they are stopped, and will. */
+/* Its threads went no further because they are stopped or frozen, and will. */
 static bool explain_stop(const struct process *process, struct error *err)
 {
 	struct error stop;
 
-	if (err->kind != ERROR_TIMEOUT || process_state_check(process, &stop))
+	if (process_state_check(process, &stop) || stop.kind != ERROR_TIMEOUT)
 		return false;
 	const struct error failure = *err;
 	*err = stop;
@@ -466,6 +470,9 @@ static bool make(const struct process *process, const struct attach_request *req
 				    : note_problem(process, request->method, attachment, err)))
 		return true;
 	/* Otherwise an agent of no use would stay there. */
+	/* Whatever has failed is the consequence of that. */
+	if (!process_has_agent_thread(process))
+		return explain_end(process, err);
 	return !attachment_end(&attachment->target, &answer, &ignored_result, &ignored) &&
 	       note_agent_stays(process, err);
 }
@@ -512,9 +519,14 @@ bool attachment_make(const struct process *process, const struct attach_request 
 					  : false;
 	if (make(process, request, &found, attachment, err))
 		return true;
-	if (is_ending(process))
-		return error_set(
+	if (is_ending(process)) {
+		error_set(
 			err, ERROR_NOT_FOUND, "%s[%d] has ended", process->name, (int)process->pid);
+		return process->has_seccomp && request->is_forced &&
+		       error_hint(err,
+			       "its sandbox (seccomp) has killed it, most likely: the kernel's log "
+			       "has the system call");
+	}
 	if (reason.kind != ERROR_NONE && err->kind == ERROR_UNSUPPORTED)
 		*err = reason;
 	if (err->kind == ERROR_STATE && is_go(process))
@@ -541,11 +553,18 @@ void attachment_examine(struct diagnosis *diagnosis, const struct process *proce
 		check_agent(process, &present, &err) && attachment_check(process, &err);
 	if (present.exists)
 		return;
-	if (may_attach && inject_look(process->pid, &safe, &looks, &err))
+	const bool has_looked = may_attach && inject_look(process->pid, &safe, &looks, &err);
+	if (has_looked && safe > 0)
 		diagnosis_add(diagnosis, FINDING_NOTE, "can-attach", "",
 			"heapctl attach %d would load the agent: at %d of %d looks a thread stood "
 			"where it may be used",
 			(int)process->pid, safe, looks);
+	else if (has_looked)
+		diagnosis_add(diagnosis, FINDING_NOTE, "can-attach", "",
+			"heapctl attach %d would try to load the agent for some seconds: at none "
+			"of "
+			"%d looks a thread stood where it may be used",
+			(int)process->pid, looks);
 	else
 		diagnosis_add(diagnosis, FINDING_NOTE, "cannot-attach",
 			/* The finding before says what to do first. */

@@ -112,6 +112,20 @@ static bool file_says(const char *path, const char *words, struct buffer *text)
 	return file_try_read(text, "%s", path) && strstr(buffer_string(text), words) != NULL;
 }
 
+/* Of the second version: alone, or beside the first one. */
+static bool is_frozen_group(const char *group, struct buffer *text)
+{
+	static const char *const mounts[] = { "/sys/fs/cgroup", "/sys/fs/cgroup/unified" };
+
+	for (size_t i = 0; i < sizeof mounts / sizeof *mounts; i++) {
+		CLEANUP(free_cleanup)
+		char *file = xasprintf("%s%s/cgroup.events", mounts[i], group);
+		if (file_says(file, "frozen 1", text))
+			return true;
+	}
+	return false;
+}
+
 /* Both versions of control groups report it for each group below a frozen one, too. */
 static bool is_frozen(pid_t pid, struct buffer *text)
 {
@@ -119,12 +133,8 @@ static bool is_frozen(pid_t pid, struct buffer *text)
 		return false;
 	CLEANUP(free_cleanup) char *second = find_group(buffer_string(text), "0::");
 	CLEANUP(free_cleanup) char *first = find_group(buffer_string(text), ":freezer:");
-	if (second != NULL) {
-		CLEANUP(free_cleanup)
-		char *file = xasprintf("/sys/fs/cgroup%s/cgroup.events", second);
-		if (file_says(file, "frozen 1", text))
-			return true;
-	}
+	if (second != NULL && is_frozen_group(second, text))
+		return true;
 	if (first == NULL)
 		return false;
 	CLEANUP(free_cleanup)

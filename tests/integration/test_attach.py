@@ -19,7 +19,8 @@ import time
 import unittest
 
 from agent_host import PROGRAMS, only_root
-from processes import (AGENT, Case, HEAPCTL, LANDLOCK_MAKE_SOCK, LANDLOCK_READ_DIR, SANITIZED, UnixConnection, agent_thread, children_of, free_port, is_alive,
+from processes import (AGENT, Case, HEAPCTL, LANDLOCK_MAKE_SOCK, LANDLOCK_READ_DIR, SANITIZED, SECCOMP_KILL, UnixConnection, agent_thread, children_of,
+                       forbid_call, free_port, is_alive,
                        jemalloc_path, landlock, mapped_code, need, need_namespace, repeats, own_name, processor_seconds, stop, wait_until, wait_while_it_progresses)
 from tracing import trace
 
@@ -36,7 +37,8 @@ for i in range(10**9):
 """
 
 
-STOPS_WITH_AGENT = """
+PRCTL = 157  # the number of the system call
+WAITS_FOR_AGENT = """
 import os, signal, time
 
 def names():
@@ -51,9 +53,9 @@ def has_agent_alone():
     return len(found) == 2 and "heapctl\\n" in found
 while not has_agent_alone():
     time.sleep(0.002)
-os.kill(os.getpid(), signal.SIGSTOP)
-time.sleep(600)
 """
+STOPS_WITH_AGENT = WAITS_FOR_AGENT + "os.kill(os.getpid(), signal.SIGSTOP)\ntime.sleep(600)\n"
+EXECUTES_WITH_AGENT = WAITS_FOR_AGENT + "time.sleep(0.3)\nos.execv('/bin/sleep', ['sleep', '600'])\n"
 
 
 class AttachCase(Case):
@@ -674,6 +676,13 @@ class Refused(AttachCase):
         wait_until(lambda: "Seccomp:\t2" in pathlib.Path(f"/proc/{process.pid}/status").read_text(), "the filter")
         self.assert_refused(process.pid, r"is in a sandbox \(seccomp\)")
 
+    def test_a_sandbox_that_kills(self):
+        process = self.start("/bin/sleep", "600", preexec_fn=forbid_call(PRCTL, SECCOMP_KILL))
+        wait_until(lambda: pathlib.Path(f"/proc/{process.pid}/wchan").read_text().endswith("nanosleep"), "the program")
+        self.assert_refused(process.pid, r"is in a sandbox \(seccomp\)")
+        # What /proc shows while it ends may be the one or the other.
+        self.assertRegex(self.attach(process.pid, "--force", code=1)[1], r"has ended( \(its sandbox \(seccomp\) has killed it, most likely|, or executes)")
+
     def test_a_process_that_has_an_agent(self):
         process, _ = self.start_redis()
         self.wait_for_agent(process.pid)
@@ -689,7 +698,7 @@ class Refused(AttachCase):
         for _ in range(10):
             said = self.heapctl("doctor", process.pid, code=None)[0]
             self.assertNotIn("was cut", said)
-            self.assertIn(f"heapctl attach {process.pid} would load the agent", " ".join(said.split()))
+            self.assertRegex(" ".join(said.split()), f"heapctl attach {process.pid} would (try to )?load the agent")
         self.attach(process.pid)
         self.detach(process.pid)
 
@@ -700,6 +709,15 @@ class Refused(AttachCase):
             time.sleep(0.27 + delay)
             self.assertNotRegex(self.heapctl("attach", process.pid, code=None)[1], "loader|could be used")
             self.assertTrue(is_alive(process.pid))
+
+    def test_a_program_that_executes_another_just_after_the_agent_was_loaded(self):
+        """The child process that patches functions begins later than that."""
+        process = self.start_python(EXECUTES_WITH_AGENT)
+        result = subprocess.run([need("strace"), "-f", "-o", "/dev/null", "-e", "trace=flock", "--inject=flock:delay_enter=1000000", HEAPCTL, "attach",
+                                 str(process.pid), "--method", "entry"], env=dict(self.environment, ASAN_OPTIONS="detect_leaks=0"), capture_output=True, text=True)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertRegex(result.stderr, rf"^heapctl: \S+\[{process.pid}\] has ended, or executes another program now\n$")
+        self.assertTrue(is_alive(process.pid))
 
     def test_a_thread_that_may_start_no_other(self):
         deadline = ["chrt", "-d", "--sched-runtime", "1000000", "--sched-deadline", "5000000", "--sched-period", "10000000", "0"]
@@ -1094,7 +1112,7 @@ class Record(AttachCase):
     def test_doctor_and_ps_say_whether_it_would_work(self):
         process = self.start_python()
         out, _ = self.heapctl("doctor", process.pid, code=None)
-        self.assertIn(f"heapctl attach {process.pid} would load the agent", " ".join(out.split()))
+        self.assertRegex(" ".join(out.split()), f"heapctl attach {process.pid} would (try to )?load the agent")
         rows = json.loads(self.heapctl("ps", "--all", "--json")[0])
         row = next(row for row in rows if row.get("pid") == process.pid)
         self.assertEqual((row["state"], row["can_attach"]), ("no-agent", True))

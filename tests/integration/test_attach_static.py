@@ -1,37 +1,26 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Attaching to static programs, which have no loader, of either C library."""
-import ctypes
 import json
+import mmap
 import os
 import pathlib
 import re
 import shutil
 import signal
-import struct
 import subprocess
 import unittest
 
 import test_attach_places
 from agent_host import PROGRAMS
 from known_heap import KNOWN, bytes_by_site
-from processes import BUILD, agent_thread, mapped_code, need, repeats, wait_until
+from processes import BUILD, SECCOMP_EPERM, agent_thread, forbid_call, mapped_code, need, repeats, wait_until
 from test_attach import AttachCase
 
 STATIC_AGENT = BUILD / "src/agent/libheapctl-static.so"
 KINDS = ("static", "static_pie", "musl_static", "musl_static_pie")
+MMAP = 9  # the number of the system call
 OUTERMOST = r"\b(main|site_thread)\b"
-
-
-def forbid_mapping_code():
-    """From here on mmap() with PROT_EXEC fails with EPERM (seccomp)."""
-    load, equal, has_bits, end, allow = 0x20, 0x15, 0x45, 0x06, 0x7FFF0000
-    code = ((load, 0, 0, 0), (equal, 0, 3, 9), (load, 0, 0, 32), (has_bits, 0, 1, 4), (end, 0, 0, 0x50001), (end, 0, 0, allow))
-    text = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in code))
-    libc = ctypes.CDLL(None)
-    libc.prctl(38, 1, 0, 0, 0)
-    if libc.prctl(22, 2, struct.pack("HxxxxxxQ", len(code), ctypes.addressof(text)), 0, 0) != 0:
-        os._exit(99)
 
 
 def needs_static(case):
@@ -194,7 +183,7 @@ class Refused(StaticCase):
 
     def test_a_program_that_may_map_no_code(self):
         """Nothing stays of the attempt, and the reason is the same each time."""
-        process = self.start_ready(PROGRAMS / "attached_static", "0", "interrupted", preexec_fn=forbid_mapping_code)
+        process = self.start_ready(PROGRAMS / "attached_static", "0", "interrupted", preexec_fn=forbid_call(MMAP, SECCOMP_EPERM, third_argument_bits=mmap.PROT_EXEC))
         before = mapped_code(process.pid)
         for _ in range(2):
             self.assert_refused(process, r"it cannot map executable memory: Operation not permitted", "--force")

@@ -53,11 +53,12 @@ class Silent(GatewayCase):
         self.pid = self.server.pid
         self.wait_for_agent(self.pid)
 
-    def freeze(self, pid):
+    def freeze(self, pid, mount=None):
         """Freezes a process with a control group of its own; skips where it cannot make one."""
         second, first = pathlib.Path("/sys/fs/cgroup"), pathlib.Path("/sys/fs/cgroup/freezer")
-        is_second = (second / "cgroup.controllers").exists()
-        group = (second if is_second else first) / f"heapctl-test-{pid}"
+        mount = mount or (second if (second / "cgroup.controllers").exists() else first)
+        is_second = mount != first
+        group = mount / f"heapctl-test-{pid}"
         file, frozen, thawed = ("cgroup.freeze", "1", "0") if is_second else ("freezer.state", "FROZEN", "THAWED")
         try:
             group.mkdir()
@@ -167,6 +168,10 @@ class Silent(GatewayCase):
         self.freeze(self.pid)
         self.check_verbs(self.pid, "is frozen with its control group")
         self.check_lists(self.pid, "is frozen with its control group")
+
+    def test_frozen_by_the_second_version_beside_the_first(self):
+        self.freeze(self.pid, pathlib.Path("/sys/fs/cgroup/unified"))
+        self.check_verbs(self.pid, "is frozen with its control group", verbs=[("status", "{}")])
 
     def test_asleep_in_the_kernel(self):
         pid = self.hung("vfork")
