@@ -239,7 +239,8 @@ static void decide_availability(struct allocator *allocator)
 	}
 	error_set(why, ERROR_UNSUPPORTED, "the jemalloc in %s was built without profiling",
 		allocator->identity.where);
-	error_hint(why, "use one configured with --enable-prof (" MALLOC_CONF_JEMALLOC_SOURCE ")");
+	error_hint(why, "%suse one configured with --enable-prof (" MALLOC_CONF_JEMALLOC_SOURCE ")",
+		allocator->identity.owns_malloc ? "let heapctl attach sample it, or " : "");
 }
 
 void jemalloc_read_capabilities(struct allocator *allocator)

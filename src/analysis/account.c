@@ -45,6 +45,11 @@ static bool has_padding(const json_t *jemalloc)
 	return json_is_true(option != NULL ? option : built);
 }
 
+static bool was_built_without_statistics(const json_t *jemalloc)
+{
+	return json_is_false(json_object_get(json_object_get(jemalloc, "config"), "stats"));
+}
+
 bool account_stats_read(
 	const char *name, const json_t *document, struct account_stats *stats, struct error *err)
 {
@@ -54,6 +59,11 @@ bool account_stats_read(
 	const json_t *const merged =
 		json_object_get(json_object_get(jemalloc, "stats.arenas"), "merged");
 
+	if (was_built_without_statistics(jemalloc)) {
+		error_set(err, ERROR_UNSUPPORTED, "the jemalloc of %s was built without statistics",
+			name);
+		return error_hint(err, "use one configured with --enable-stats, the default");
+	}
 	if (merged == NULL || json_object_get(all, "allocated") == NULL) {
 		error_set(err, ERROR_INPUT, "%s has no statistics of jemalloc", name);
 		return error_hint(err, "heapctl account takes an agent, a gateway's target or a "

@@ -475,6 +475,21 @@ static void only_what_has_room_for_it_is_beyond_a_sampled_object(void **state)
 	assert_true(fabs(known.untouched) < 1);
 }
 
+static void says_when_jemalloc_was_built_without_statistics(void **state)
+{
+	(void)state;
+	json_t *const document = json_loads(
+		"{\"jemalloc\": {\"version\": \"5.3.0\", \"config\": {\"stats\": false}}}", 0,
+		NULL);
+	struct account_stats figures;
+	struct error err;
+
+	assert_false(account_stats_read("server[1]", document, &figures, &err));
+	assert_string_equal(err.message, "the jemalloc of server[1] was built without statistics");
+	assert_contains(err.hint, "--enable-stats");
+	json_decref(document);
+}
+
 static void ends_with_jemalloc_where_the_kernel_was_not_asked(void **state)
 {
 	(void)state;
@@ -507,6 +522,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(each_row_has_its_figure_and_option),
 	cmocka_unit_test(sets_sampled_objects_apart),
 	cmocka_unit_test(only_what_has_room_for_it_is_beyond_a_sampled_object),
+	cmocka_unit_test(says_when_jemalloc_was_built_without_statistics),
 	cmocka_unit_test(ends_with_jemalloc_where_the_kernel_was_not_asked),
 };
 

@@ -178,6 +178,7 @@ static void says_when_profiling_was_not_built_in(void **state)
 	assert_false(allocator_available(&allocator, &err));
 	assert_contains(err.message, "/lib/libj.so was built without profiling");
 	assert_contains(err.hint, "--enable-prof");
+	assert_contains(err.hint, "heapctl attach");
 }
 
 static void warns_of_versions_with_faults(void **state)
