@@ -61,7 +61,7 @@ static void note_and_exit_thread(void *value)
 
 static const struct entry exits[] = {
 	{ "pthread_exit", __extension__(void *) note_and_exit_thread,
-		__extension__(void **) & exit_thread, false },
+		__extension__(void **) & exit_thread, false, true },
 };
 
 static void restore_exit(void)

@@ -25,7 +25,7 @@ enum {
 /* struct entry of sampler/got.h, as the agent has it. */
 struct remote_entry {
 	uint64_t name, replacement, original;
-	uint8_t releases, padding[7];
+	uint8_t releases, is_called_here, padding[6];
 };
 
 struct patching {

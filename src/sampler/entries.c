@@ -402,11 +402,13 @@ static void *replace_mremap(void *begin, size_t size, size_t new_size, int flags
 	return moved;
 }
 
-#define ROW(symbol, field, releases)                     \
+#define ENTRY(symbol, field, releases, is_called_here)   \
 	{ symbol, __extension__(void *) replace_##field, \
-		__extension__(void **) & original_##field, releases },
+		__extension__(void **) & original_##field, releases, is_called_here },
+#define ROW(symbol, field, releases) ENTRY(symbol, field, releases, false)
+#define MAPPED_ROW(symbol, field, releases) ENTRY(symbol, field, releases, true)
 
-static const struct entry entries[] = { ENTRY_LIST(ROW) MAPPED_ENTRY_LIST(ROW) };
+static const struct entry entries[] = { ENTRY_LIST(ROW) MAPPED_ENTRY_LIST(MAPPED_ROW) };
 static const size_t entry_count = sizeof entries / sizeof *entries;
 
 #define ONE_BYTE(...) 0,

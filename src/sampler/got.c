@@ -272,9 +272,15 @@ static bool is_unresolved(
 	       (symbol->st_shndx == SHN_UNDEF || (uintptr_t)now != module->base + symbol->st_value);
 }
 
+static bool is_own(const struct got_module *module)
+{
+	return is_in_module(module, __extension__(const void *) got_replace);
+}
+
 static size_t change_table(struct got_pass *pass, const struct got_module *module,
 	const ElfW(Rela) * table, size_t count)
 {
+	const bool leaves_calls_here = is_own(module);
 	size_t changed = 0;
 
 	for (size_t i = 0; table != NULL && i < count; i++) {
@@ -291,17 +297,16 @@ static size_t change_table(struct got_pass *pass, const struct got_module *modul
 			continue;
 		const struct entry *const entry =
 			find_entry(pass, module->symbols.strings + symbol->st_name);
-		if (entry != NULL)
+		if (entry != NULL && !(leaves_calls_here && entry->is_called_here))
 			changed += change_slot(pass, module, entry,
 				type == RELOC_SLOT && is_unresolved(module, symbol, slot), slot);
 	}
 	return changed;
 }
 
-static bool is_loader_or_own(const struct got_module *module)
+static bool is_loader(const struct got_module *module)
 {
-	return is_in_module(module, __extension__(const void *) got_replace) ||
-	       (module->base == getauxval(AT_BASE) &&
+	return (module->base == getauxval(AT_BASE) &&
 		       !loaded_symbols_are_of_libc(&module->symbols)) ||
 	       module->begin == getauxval(AT_SYSINFO_EHDR);
 }
@@ -326,7 +331,7 @@ static int note_definitions(struct dl_phdr_info *info, size_t size, void *contex
 	struct got_module module;
 
 	(void)size;
-	if (!read_module(info, &module) || is_loader_or_own(&module))
+	if (!read_module(info, &module) || is_loader(&module))
 		return 0;
 	for (size_t i = 0; i < pass->count; i++) {
 		const struct entry *const entry = &pass->entries[i];
@@ -343,8 +348,7 @@ static int change_module(struct dl_phdr_info *info, size_t size, void *context)
 	struct got_module module;
 
 	(void)size;
-	if (read_module(info, &module) && !is_loader_or_own(&module) &&
-		!has_original(pass, &module)) {
+	if (read_module(info, &module) && !is_loader(&module) && !has_original(pass, &module)) {
 		const size_t changed =
 			change_table(pass, &module, module.plt, module.plt_count) +
 			change_table(pass, &module, module.other, module.other_count);

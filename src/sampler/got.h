@@ -14,6 +14,9 @@
  * through pointers that were taken before, in static programs. The C library's own calls of malloc
  * do go through its table.
  *
+ * A program that is linked with libheapctl.a is the module of this code: it shares its slots. Those
+ * of functions that this code calls itself stay.
+ *
  * One thread at a time, never within malloc. It takes the loader's lock.
  */
 #pragma once
@@ -26,6 +29,7 @@ struct entry {
 	void *replacement;
 	void **original; /* where the replacement finds it; NULL in there: the process has none */
 	bool releases;	 /* blocks may leave here: replaced first, put back last */
+	bool is_called_here; /* by this code itself */
 };
 
 struct got_figures {
@@ -50,8 +54,8 @@ bool got_is_at_start(void);
 void got_trust_opened_modules(bool is_trusted);
 
 /*
- * Replaces `entries` in all modules but this one, the loader, and those of the originals (unless
- * it is the C library). Again after modules were loaded: what is replaced already stays. `figures`
+ * Replaces `entries` in all modules but the loader, and those of the originals (unless it is the C
+ * library). Again after modules were loaded: what is replaced already stays. `figures`
  * counts all that is replaced now. False when a module is being loaded just now, or a slot was left
  * for now: to be called again later.
  */

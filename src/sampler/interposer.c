@@ -117,9 +117,10 @@ JUMP(dlmopen, 1);
 JUMP(dlsym, 2);
 JUMP(dlvsym, 3);
 
-#define LOADER(name, function)                                                                  \
-	{                                                                                       \
-#name, __extension__(void *) replace_##name, &loader_originals[function], false \
+#define LOADER(name, function)                                   \
+	{                                                        \
+#name, __extension__(void *) replace_##name,     \
+			&loader_originals[function], false, true \
 	}
 
 static const struct entry loader_entries[] = {
