@@ -246,9 +246,53 @@ static void install_for_children(const struct agent_options *options)
 	agent_state.children = SETTINGS_CHILDREN_THREAD;
 }
 
+/* Without the agent's core: its thread may have a table of descriptors of its own. */
+static bool write_final_profile(const char *path, struct error *err)
+{
+	static const struct folder none = { 0 };
+	const struct core_agent agent = { agent_state.started_ms,
+		agent_state.options.settings.attached };
+	struct captured_profile capture = CAPTURE_NONE;
+	struct held_signals signals;
+
+	held_signals_begin(&signals);
+	bool done = capture_take(&agent_state.allocator, &none, &capture, err);
+	if (done) {
+		core_note_sampling(
+			&agent_state.allocator, &agent_state.activation, &agent, &capture);
+		done = capture_copy_to_path(&capture.file, path, err);
+		capture_release(&capture);
+	}
+	held_signals_end(&signals);
+	return done;
+}
+
+void agent_write_final_profile(void)
+{
+	const struct settings *const settings = &agent_state.options.settings;
+	char path[SETTINGS_PATH_MAX + 32];
+	struct error err;
+
+	if (settings->final[0] == '\0' || !is_ours() || agent_state.is_child ||
+		!allocator_has_other_sampler(&agent_state.allocator))
+		return;
+	/* As jemalloc names its own. */
+	snprintf(path, sizeof path, "%s.%d.0.f.heap", settings->final, getpid());
+	if (!write_final_profile(path, &err))
+		log_error(&agent_state.options.log, LOG_WARNING, "the profile at the exit", &err);
+}
+
+/* Only the agent is left; exit() comes when it is not. */
+static void end_with_last_thread(void)
+{
+	agent_write_final_profile();
+	end_agent();
+}
+
 static bool start(const struct agent_options *options, struct error *err)
 {
-	static const struct main_thread_agent threads = { agent_thread_count, end_agent };
+	static const struct main_thread_agent threads = { agent_thread_count,
+		end_with_last_thread };
 
 	if (is_ours() && agent_state.options.preloaded && !options->preloaded)
 		return take_over(options, err);
@@ -291,42 +335,6 @@ bool agent_start(const struct agent_options *options, struct error *err)
 	const bool done = start(options, err);
 	pthread_mutex_unlock(&agent_state.lifetime);
 	return done;
-}
-
-/* Without the agent's core: its thread may have a table of descriptors of its own. */
-static bool write_final_profile(const char *path, struct error *err)
-{
-	static const struct folder none = { 0 };
-	const struct core_agent agent = { agent_state.started_ms,
-		agent_state.options.settings.attached };
-	struct captured_profile capture = CAPTURE_NONE;
-	struct held_signals signals;
-
-	held_signals_begin(&signals);
-	bool done = capture_take(&agent_state.allocator, &none, &capture, err);
-	if (done) {
-		core_note_sampling(
-			&agent_state.allocator, &agent_state.activation, &agent, &capture);
-		done = capture_copy_to_path(&capture.file, path, err);
-		capture_release(&capture);
-	}
-	held_signals_end(&signals);
-	return done;
-}
-
-void agent_write_final_profile(void)
-{
-	const struct settings *const settings = &agent_state.options.settings;
-	char path[SETTINGS_PATH_MAX + 32];
-	struct error err;
-
-	if (settings->final[0] == '\0' || !is_ours() || agent_state.is_child ||
-		!allocator_has_other_sampler(&agent_state.allocator))
-		return;
-	/* As jemalloc names its own. */
-	snprintf(path, sizeof path, "%s.%d.0.f.heap", settings->final, getpid());
-	if (!write_final_profile(path, &err))
-		log_error(&agent_state.options.log, LOG_WARNING, "the profile at the exit", &err);
 }
 
 bool agent_is_started(void)

@@ -8,8 +8,9 @@ import subprocess
 import unittest
 
 from known_heap import bytes_by_site
-from processes import AGENT, PATIENCE_SECONDS, need, need_namespace
+from processes import AGENT, PATIENCE_SECONDS, ask, need, need_namespace
 from sampled_servers import SERVERS, find
+from test_agent_library import INCLUDE, STATIC
 from test_sampler import ALLOCATORS, COPIED, LIBRARIES, LOADER, PLUGIN, PROGRAMS, TEXT, SamplerCase, library_of
 
 SAFE_IN_HANDLERS = """
@@ -66,6 +67,29 @@ int main(void)
 	}
 	printf("%lu\\n", bound(1000));
 	return 0;
+}
+"""
+# Starts the agent, keeps what it allocates until the next line, then frees it and switches sampling off.
+LINKED = """
+#include <heapctl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void *kept[10], *moved;
+void *site_kept(void) { void *volatile block = malloc(1000); return block; }
+void *site_moved(void *block) { void *volatile larger = realloc(block, 3000); return larger; }
+static void wait_for_line(const char *word) { char line[16]; puts(word); fflush(stdout); if (read(0, line, sizeof line) <= 0) exit(2); }
+int main(void)
+{
+	if (heapctl_start(NULL, NULL) != 0 || heapctl_activate(NULL) != 0) return 1;
+	for (int i = 0; i < 10; i++) kept[i] = site_kept();
+	moved = site_moved(site_kept());
+	wait_for_line("kept");
+	for (int i = 0; i < 10; i++) free(kept[i]);
+	free(moved);
+	if (heapctl_deactivate(NULL) != 0) return 1;
+	wait_for_line("freed");
+	return 3;
 }
 """
 
@@ -252,25 +276,58 @@ class Families(SamplerCase):
         self.check_family("jemalloc")
 
 
+class Linked(SamplerCase):
+    """A program that is linked with the agent: its own calls are seen also where it contains the agent, and shares its slots."""
+
+    def check_linked(self, *libraries):
+        program = self.build("linked", LINKED, f"-I{INCLUDE}", "-fno-builtin", "-x", "none", *libraries, "-pthread")
+        process = self.start(program, env={"HEAPCTL_SAMPLE": "1", "MALLOC_CONF": ""}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.go_on(process, "kept")
+        self.assertEqual(bytes_by_site(self, process.pid), {"kept": 10 * 1000, "moved": 3000})
+        self.answer(process)
+        self.go_on(process, "freed")
+        self.assertEqual(bytes_by_site(self, process.pid), {})
+        # The buffer of standard output is sampled, too.
+        ask(self.socket_of(process.pid), "/v1/reset", "POST")
+        self.assertEqual(self.status(process.pid)["sampler"]["slots"], 0)
+        self.answer(process)
+        self.assertEqual(process.wait(PATIENCE_SECONDS), 3)
+
+    def test_the_static_library(self):
+        self.check_linked(STATIC)
+
+    def test_the_shared_library(self):
+        self.check_linked(AGENT, f"-Wl,-rpath,{os.path.dirname(AGENT)}")
+
+    def test_the_static_library_in_front_of_another_malloc(self):
+        self.check_linked(STATIC, library_of("tcmalloc"))
+
+
 class ExitProfile(SamplerCase):
     """HEAPCTL_FINAL: the profile of the process' end is whole, or there is none, and the exit status stays the same."""
 
-    def run_to_the_end(self, *before, **options):
+    def run_to_the_end(self, *before, end="return 3;", **options):
         """The program's status, its profiles, and their number; after commands that have their own mounts."""
         profiles = os.path.join(self.folder, "profiles")
         os.makedirs(profiles, exist_ok=True)
         self.build("kept", "#include <stdlib.h>\nvoid *site_kept(void) { return malloc(1000); }\n"
-                             "int main(void) { for (int i = 0; i < 100; i++) site_kept(); return 3; }", "-fno-builtin")
+                             f"void pthread_exit(void *); int main(void) {{ for (int i = 0; i < 100; i++) site_kept(); {end} }}", "-fno-builtin")
         script = "\n".join(["cd profiles", *before, 'LD_PRELOAD="$PRELOADED" ../kept', "echo $?", "cat *", "ls | wc -l"])
         env = dict(self.environment, **self.sampled(), HEAPCTL_FINAL=f"{profiles}/exit", HEAPCTL_LOG="stderr")
         env["PRELOADED"] = env.pop("LD_PRELOAD")
         return subprocess.run([*(["unshare", "--mount"] if before else []), "sh", "-c", script], cwd=self.folder, env=env, capture_output=True,
                               text=True, timeout=2 * PATIENCE_SECONDS, **options)
 
-    def test_it_says_what_took_the_samples(self):
-        lines = self.run_to_the_end().stdout.splitlines()
-        self.assertEqual((lines[0], lines[1], lines[-1]), ("3", "heap_v2/1", "1"))
+    def check_profile(self, status, **options):
+        lines = self.run_to_the_end(**options).stdout.splitlines()
+        self.assertEqual((lines[0], lines[1], lines[-1]), (status, "heap_v2/1", "1"))
         self.assertEqual(lines[-2], "#sampling heapctl from-start")
+
+    def test_it_says_what_took_the_samples(self):
+        self.check_profile("3")
+
+    def test_a_main_thread_that_ends_alone(self):
+        self.check_profile("0", end="pthread_exit(NULL);")
 
     def check_that_nothing_is_left(self, result, reason):
         self.assertEqual(result.stdout, "3\n0\n", result.stderr)
