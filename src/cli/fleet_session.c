@@ -11,6 +11,7 @@
 #include "cli/fleet_print.h"
 #include "cli/fleet_symbolize.h"
 #include "cli/report_output.h"
+#include "cli/terminal.h"
 #include "cli/verb.h"
 #include "fleet/growth_days.h"
 #include "fleet/picture.h"
@@ -258,6 +259,8 @@ bool fleet_session_run(const struct fleet_options *options, struct error *err)
 		       report_output_emit(&output, &out, false, err);
 	if (!fleet_store_open(&options->store, &clickhouse, err))
 		return false;
+	terminal_catch_interrupts();
+	clickhouse_set_cancel(clickhouse, terminal_was_interrupted);
 	if (options->action == FLEET_SCHEMA)
 		return make_tables(options, clickhouse, err);
 	return schema_check(clickhouse, NULL, err) && answer(options, clickhouse, &out, err) &&

@@ -3,12 +3,14 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
+#include "base/hash_index.h"
 #include "base/utf8.h"
 #include "base/xalloc.h"
 #include "fleet/clickhouse_text.h"
@@ -21,6 +23,7 @@
 enum {
 	INSERT_SECONDS = 120,
 	SELECT_SECONDS = 600,
+	STOP_SECONDS = 2,
 	ANSWER_BYTES = 64 << 20,
 	ANSWER_VALUES = 4 << 20, /* each takes many times the memory of its text */
 	SILENT_ANSWER_BYTES = 4096,
@@ -31,6 +34,7 @@ struct clickhouse {
 	struct fleet_http *http;
 	char *database;
 	bool is_writer;
+	bool (*is_cancelled)(void); /* NULL: never */
 };
 
 static const struct fleet_scheme scheme = {
@@ -79,6 +83,12 @@ void clickhouse_close(struct clickhouse *clickhouse)
 	fleet_http_close(clickhouse->http);
 	free(clickhouse->database);
 	free(clickhouse);
+}
+
+void clickhouse_set_cancel(struct clickhouse *clickhouse, bool (*is_cancelled)(void))
+{
+	clickhouse->is_cancelled = is_cancelled;
+	fleet_http_set_cancel(clickhouse->http, is_cancelled);
 }
 
 bool clickhouse_is_exposed(const struct clickhouse *clickhouse)
@@ -206,8 +216,10 @@ static bool perform(
 				  ? NULL
 				  : fleet_http_escape(clickhouse->http, request->statement);
 	CLEANUP(free_cleanup)
+	/* 18.16 takes a parameter without a name for a setting: nothing precedes the first one. */
 	char *path = xasprintf("/?%s%s%s%s%s%s", request->has_database ? "database=" : "",
-		request->has_database ? clickhouse->database : "", request->parameters,
+		request->has_database ? clickhouse->database : "",
+		request->parameters + (!request->has_database && request->parameters[0] == '&'),
 		clickhouse->is_writer && request->has_database
 			? "&insert_distributed_sync=1&load_balancing=in_order"
 			: "",
@@ -410,23 +422,58 @@ static size_t count_values(const struct buffer *text)
 	return count;
 }
 
+/*
+ * The server works on after its client has left. Each user, also one that may only read, may stop
+ * its own queries; where the URL is that of several servers, the query may be another one's.
+ */
+static void stop_query(struct clickhouse *clickhouse, const char *id)
+{
+	CLEANUP(free_cleanup)
+	char *statement = xasprintf("KILL QUERY WHERE query_id = '%s' ASYNC", id);
+	struct error ignored;
+
+	fleet_http_set_cancel(clickhouse->http, NULL);
+	(void)!perform(clickhouse,
+		&(struct clickhouse_request){
+			.parameters = "",
+			.body = statement,
+			.size = strlen(statement),
+			.seconds = STOP_SECONDS,
+			.limit = ANSWER_BYTES,
+		},
+		&ignored);
+	fleet_http_set_cancel(clickhouse->http, clickhouse->is_cancelled);
+}
+
+static bool is_left_running(const struct clickhouse *clickhouse, const struct error *err)
+{
+	return err->kind == ERROR_TIMEOUT ||
+	       (clickhouse->is_cancelled != NULL && clickhouse->is_cancelled());
+}
+
 static bool select_rows(struct clickhouse *clickhouse, const char *query, const char *types,
 	bool has_database, json_t **rows, struct error *err)
 {
 	CLEANUP(free_cleanup) char *body = xasprintf("%s FORMAT JSONCompact", query);
+	CLEANUP(free_cleanup)
+	char *id = xasprintf("heapctl-%016" PRIx64 "%016" PRIx64, hash_seed(), hash_seed());
+	CLEANUP(free_cleanup) char *parameters = xasprintf("&query_id=%s", id);
 	json_error_t problem = { .text = "too many values" };
 
 	if (!perform(clickhouse,
 		    &(struct clickhouse_request){
-			    .parameters = "",
+			    .parameters = parameters,
 			    .body = body,
 			    .size = strlen(body),
 			    .has_database = has_database,
 			    .seconds = SELECT_SECONDS,
 			    .limit = ANSWER_BYTES,
 		    },
-		    err))
+		    err)) {
+		if (is_left_running(clickhouse, err))
+			stop_query(clickhouse, id);
 		return false;
+	}
 	json_t *const answer =
 		count_values(answer_of(clickhouse)) > ANSWER_VALUES ||
 				answer_of(clickhouse)->size == 0

@@ -22,6 +22,7 @@ struct fleet_http {
 	size_t limit;
 	bool is_above_limit;
 	bool has_tls, is_local;
+	bool (*is_cancelled)(void); /* NULL: never */
 };
 
 static bool begins_with(const char *text, const char *start)
@@ -158,6 +159,11 @@ void fleet_http_close(struct fleet_http *http)
 	free(http);
 }
 
+void fleet_http_set_cancel(struct fleet_http *http, bool (*is_cancelled)(void))
+{
+	http->is_cancelled = is_cancelled;
+}
+
 bool fleet_http_is_exposed(const struct fleet_http *http)
 {
 	return http->password != NULL && !http->has_tls && !http->is_local;
@@ -201,6 +207,8 @@ static bool fail(struct fleet_http *http, CURLcode result, struct error *err)
 		http->problem[0] != '\0' ? http->problem : curl_easy_strerror(result);
 
 	switch ((int)result) {
+	case CURLE_ABORTED_BY_CALLBACK:
+		return error_set(err, ERROR_STATE, "%s: cancelled", http->name);
 	case CURLE_OPERATION_TIMEDOUT:
 		return error_set(err, ERROR_TIMEOUT, "%s: %s", http->name, why);
 	case CURLE_COULDNT_RESOLVE_HOST:
@@ -218,6 +226,19 @@ static bool fail(struct fleet_http *http, CURLcode result, struct error *err)
 	default:
 		return error_set(err, ERROR_INPUT, "%s: %s", http->name, why);
 	}
+}
+
+/* libcurl calls it about once a second, also while nothing arrives. */
+static int cancel_when_asked(
+	void *context, curl_off_t to_get, curl_off_t got, curl_off_t to_send, curl_off_t sent)
+{
+	const struct fleet_http *const http = context;
+
+	(void)to_get;
+	(void)got;
+	(void)to_send;
+	(void)sent;
+	return http->is_cancelled != NULL && http->is_cancelled();
 }
 
 static void set_login(struct fleet_http *http)
@@ -251,6 +272,9 @@ static void set_options(struct fleet_http *http, const char *url)
 	curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, http->problem);
 	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_answer);
 	curl_easy_setopt(curl, CURLOPT_WRITEDATA, http);
+	curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+	curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, cancel_when_asked);
+	curl_easy_setopt(curl, CURLOPT_XFERINFODATA, http);
 	if (http->authorities != NULL)
 		curl_easy_setopt(curl, CURLOPT_CAINFO, http->authorities);
 	curl_easy_setopt(curl, CURLOPT_USERAGENT, "heapctl/" HEAPCTL_VERSION);

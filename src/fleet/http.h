@@ -35,6 +35,9 @@ void fleet_http_close(struct fleet_http *http);
 
 DEFINE_CLEANUP(fleet_http_cleanup, struct fleet_http *, fleet_http_close)
 
+/* From then on requests fail with ERROR_STATE within a second after this is true. NULL: never. */
+void fleet_http_set_cancel(struct fleet_http *http, bool (*is_cancelled)(void));
+
 /* ERROR_USAGE, with the scheme's hint. */
 bool fleet_http_refuse_url(const struct fleet_scheme *scheme, const char *why, struct error *err);
 

@@ -19,7 +19,7 @@
 #include "base/xalloc.h"
 #include "gateway/own_process.h"
 
-enum { MESSAGE_BYTES = 400 };
+enum { MESSAGE_BYTES = 400, WORKER_END_MS = 3000 };
 
 enum job_end { JOB_DONE, JOB_CANCELLED, JOB_LATE };
 
@@ -53,9 +53,17 @@ static bool fail_cancelled(struct error *err)
 	return error_set(err, ERROR_TIMEOUT, "the work was cancelled");
 }
 
-/* With what it has started: a worker leads a group of processes, as soon as it runs. */
-static void kill_worker(pid_t pid)
+/*
+ * With what it has started: a worker leads a group of processes, as soon as it runs. One that asks
+ * a database tells it first that its answer is no longer needed.
+ */
+static void end_worker(pid_t pid, int fd)
 {
+	struct pollfd ended = { .fd = fd, .events = POLLIN };
+
+	kill(pid, SIGTERM);
+	if (fd >= 0)
+		poll(&ended, 1, WORKER_END_MS);
 	kill(-pid, SIGKILL);
 	kill(pid, SIGKILL);
 }
@@ -69,7 +77,7 @@ static bool await(
 	const bool is_watched = own_process_open("the worker", pid, &fd, err);
 	const enum job_end end = is_watched ? await_end(job, fd, cancel_fd) : JOB_LATE;
 	if (end != JOB_DONE)
-		kill_worker(pid);
+		end_worker(pid, fd);
 	while (waitpid(pid, status, 0) < 0 && errno == EINTR)
 		;
 	if (end == JOB_DONE)

@@ -6,7 +6,9 @@ import json
 import os
 import pathlib
 import random
+import signal
 import socket
+import subprocess
 import threading
 import time
 import unittest
@@ -17,7 +19,7 @@ from clickhouse import start_for_module
 from gateway import GatewayCase
 from json_schema import Schemas
 from page_case import ViewCase
-from processes import wait_until
+from processes import HEAPCTL, wait_until
 from relay import Relay
 from sampled_profiles import profile_text
 
@@ -334,6 +336,29 @@ class Shown(FleetCase, ViewCase):
         page = self.open_page()
         page.wait_for_text("heapctl serve --store")
         self.assertFalse(page.evaluate("Boolean(document.querySelector('#fleet').offsetParent)"))
+        self.assertEqual(page.serious_complaints(), [])
+
+
+class Endless(ViewCase):
+    def test_a_question_ends_in_the_database_once_no_client_waits_for_it(self):
+        """The server itself works on: 18.16 does not look at its client before it has an answer."""
+        server.name = "fleet_endless"
+        self.heapctl("fleet", "schema", "--apply", "--store", server.url(), "--password-file", server.password_file)
+        server.make_endless("profile")
+        login = (server.url(user="viewer"), "--store-password-file", server.viewer_file)
+        self.start_gateway("--store", *login, "no-such-target")
+        page = self.open_page("//fleet")
+        wait_until(lambda: server.queries_of("viewer"), "the question of the page")
+        page.wait_for_text("Cancel", ".waiting")
+        page.click_on("Cancel")
+        page.wait_for_text("Cancelled after", ".empty")
+        wait_until(lambda: not server.queries_of("viewer"), "the end of the question of the page")
+        command = self.start(HEAPCTL, "fleet", "hosts", "--store", login[0], "--password-file", login[2], stderr=subprocess.PIPE, text=True)
+        wait_until(lambda: server.queries_of("viewer"), "the question of the command")
+        command.send_signal(signal.SIGINT)
+        self.assertIn("cancelled", command.communicate()[1])
+        self.assertEqual(command.returncode, 1)
+        wait_until(lambda: not server.queries_of("viewer"), "the end of the question of the command")
         self.assertEqual(page.serious_complaints(), [])
 
 

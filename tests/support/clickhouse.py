@@ -104,11 +104,24 @@ class ClickHouse:
             with urllib.request.urlopen(request, timeout=60) as answer:
                 return answer.read()
         except urllib.error.HTTPError as error:
-            raise AssertionError(f"{query}: {error.read()[:500]!r}") from None
+            raise AssertionError(f"{error.read()[:500]!r}: {query}") from None
 
     def rows(self, query, database=None):
         """Each row is a list."""
         return json.loads(self.ask(query + " FORMAT JSONCompact", database or self.name))["data"]
+
+    def make_endless(self, table):
+        """A query of it reads until it is stopped: a view with the same columns in its place."""
+        literals = {"Array": "[]", "String": "''"}
+        columns = [(name, kind.replace("LowCardinality(String)", "String"))
+                   for name, kind in self.rows(f"SELECT name, type FROM system.columns WHERE database = '{self.name}' AND table = '{table}'")]
+        values = ", ".join(f"CAST({literals.get(kind.partition('(')[0], '0')} AS {kind}) AS {name}" for name, kind in columns)
+        self.ask(f"DROP TABLE {table}", self.name)
+        self.ask(f"CREATE VIEW {table} AS SELECT {values} FROM system.numbers WHERE sipHash64(number) = 0", self.name)
+
+    def queries_of(self, user):
+        """Those that run now."""
+        return [query for query, in self.rows(f"SELECT query FROM system.processes WHERE user = '{user}'", "default")]
 
     def url(self, port=None, user="heap", scheme="clickhouse", host="127.0.0.1"):
         return f"{scheme}://{user}@{host}:{port or self.port}/{self.name}"
