@@ -11,7 +11,7 @@
 #include "cli/control.h"
 #include "cli/option.h"
 #include "cli/terminal.h"
-#include "cli/attachment.h"
+#include "cli/unattached_process.h"
 #include "cli/verb.h"
 #include "analysis/allocator_stats.h"
 #include "render/quantity.h"

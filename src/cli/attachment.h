@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attaches the agent to a process, for the verbs that may do so: attach and record --attach; and
- * what is shown of a process that has no agent.
+ * Attaches the agent to a process, for the verbs that may do so: attach and record --attach.
  */
 #pragma once
 
@@ -9,7 +8,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "analysis/smaps.h"
 #include "base/error.h"
 #include "client/doctor.h"
 #include "client/process.h"
@@ -60,43 +58,3 @@ void attachment_examine(struct diagnosis *diagnosis, const struct process *proce
  */
 MUST_CHECK bool attachment_end(const struct target *target, json_t **answer,
 	struct entry_result *entries, struct error *err);
-
-/*
- * A process that has no agent, and what the kernel shows of its memory: for account and status.
- * Reads /proc alone. Nothing of the process runs for it, and one that is stopped is read as well.
- */
-struct unattached_process {
-	struct process process;
-	struct process_modules modules;
-	struct error absence;	/* why no agent answers */
-	bool has_own_allocator; /* in the program's file */
-	bool can_attach;
-	struct error refusal; /* why not */
-	struct smaps smaps;
-	int64_t time_ms; /* when that was read */
-};
-
-/*
- * Reads the process that `text` names. `err` has the reason why target_resolve() found no agent; it
- * stays where that is all that can be said: no such process, or no operand that names one.
- */
-MUST_CHECK bool unattached_process_read(
-	const char *text, struct unattached_process *unattached, struct error *err);
-
-/* Its malloc may be glibc's: there is no other, and no runtime with a heap of its own. */
-bool unattached_process_has_glibc(const struct unattached_process *unattached);
-
-/* What attaching would tell, or why it would be refused; a sentence. Free with free(). */
-char *unattached_process_describe_attach(const struct unattached_process *unattached);
-
-/*
- * Why `heapctl attach` would refuse, without the process in front, which the reader knows; "" for
- * none.
- */
-const char *unattached_process_refusal(const struct process *process, const struct error *refusal);
-
-/*
- * Its identity, whether it can be attached to, and why not: the same keys in each command's --json.
- * `refusal` is NULL where it can be. Caller owns the object.
- */
-json_t *unattached_process_json(const struct process *process, const struct error *refusal);

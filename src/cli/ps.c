@@ -15,6 +15,7 @@
 #include "cli/control.h"
 #include "cli/process_command.h"
 #include "cli/terminal.h"
+#include "cli/unattached_process.h"
 #include "cli/verb.h"
 #include "client/survey.h"
 #include "render/quantity.h"

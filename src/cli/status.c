@@ -9,7 +9,7 @@
 #include "base/xalloc.h"
 #include "cli/control.h"
 #include "cli/terminal.h"
-#include "cli/attachment.h"
+#include "cli/unattached_process.h"
 #include "cli/verb.h"
 #include "client/discovery.h"
 #include "render/quantity.h"
