@@ -159,6 +159,7 @@ struct exit_profile {
 	char exit_prefix[4300];
 	char path[4608];
 	bool is_of_exit;
+	size_t other_count; /* of the exits of processes that it started */
 };
 
 static void consider(const char *path, void *context)
@@ -167,9 +168,30 @@ static void consider(const char *path, void *context)
 	const char *const name = strrchr(path, '/') + 1;
 	const bool is_exit = strncmp(path, found->exit_prefix, strlen(found->exit_prefix)) == 0;
 
-	if (is_exit || (found->path[0] == '\0' && strcmp(name, "signal") == 0))
+	const bool is_signal = strcmp(name, "signal") == 0;
+
+	if (is_exit || (found->path[0] == '\0' && is_signal))
 		snprintf(found->path, sizeof found->path, "%s", path);
 	found->is_of_exit |= is_exit;
+	found->other_count += !is_exit && !is_signal;
+}
+
+/* Returns false. */
+static bool explain_absence(
+	const struct recording *recording, const struct exit_profile *found, struct error *err)
+{
+	if (found->other_count > 0) {
+		error_set(err, ERROR_NOT_FOUND,
+			"the program left no profile; %zu that it started did, and are not saved",
+			found->other_count);
+		return error_hint(
+			err, "record the one that is meant, or let a script end with exec");
+	}
+	error_set(err, ERROR_NOT_FOUND,
+		"the program left no profile: it did not get as far as an orderly exit, or "
+		"could not write to %s",
+		recording->folder);
+	return error_hint(err, "use heapctl record while it runs");
 }
 
 /* jemalloc takes a short write for a success. */
@@ -192,13 +214,8 @@ static bool save(struct recording *recording, pid_t pid, struct error *err)
 	snprintf(
 		found.exit_prefix, sizeof found.exit_prefix, "%s.%d.", recording->prefix, (int)pid);
 	for_each_file(recording, consider, &found);
-	if (found.path[0] == '\0') {
-		error_set(err, ERROR_NOT_FOUND,
-			"the program left no profile: it did not get as far as an orderly exit, or "
-			"could not write to %s",
-			recording->folder);
-		return error_hint(err, "use heapctl record while it runs");
-	}
+	if (found.path[0] == '\0')
+		return explain_absence(recording, &found, err);
 	bool ok = file_read(found.path, &profile, err) &&
 		  check_is_whole(recording, &profile, err) &&
 		  file_write_fd(output_fd(&recording->output), output_name(&recording->output),

@@ -349,6 +349,14 @@ class Recording(Case):
         self.assertIn(b"left no profile", process.stderr.read())
         self.assertFalse(os.path.exists(path))
 
+    def test_profiles_of_other_processes_are_reported(self):
+        """A script that waits for the program which is meant has none of its own."""
+        path, name = os.path.join(self.folder, "out.heap"), os.path.basename(python())
+        said = self.heapctl("run", "--exe", name, "--record", path, "--", "sh", "-c", f"{python()} -c pass; {python()} -c pass; exit 4", code=4)[1]
+        self.assertIn("the program left no profile; 2 that it started did, and are not saved", said)
+        self.assertIn("exec", said)
+        self.assertFalse(os.path.exists(path))
+
     def test_a_profile_that_found_no_room_is_reported(self):
         """jemalloc says on standard error alone that its file was cut."""
         if os.geteuid() != 0:
