@@ -39,10 +39,15 @@ static const char *look_at(const struct injection *injection, pid_t thread, long
 	return stack_refusal(&stack);
 }
 
+/* The agent's thread, which it would start, could do for the process only what that user may. */
+static const char other_user[] = "is of another user than the main thread";
+
 const char *borrow_look(const struct injection *injection, pid_t thread)
 {
 	long ignored;
 
+	if (!thread_has_users_of_main(injection->remote.pid, thread))
+		return other_user;
 	/* At any instruction. */
 	return injection->is_raw ? NULL : look_at(injection, thread, &ignored);
 }
@@ -164,6 +169,8 @@ static const char *refuse_stop(const struct injection *injection, const struct t
 		return "is in a restartable sequence (rseq)";
 	if (tracee->has_signal)
 		return "has a signal to handle";
+	if (!thread_has_users_of_main(injection->remote.pid, tracee->thread))
+		return other_user;
 	if (injection->is_raw)
 		return has_own_pointer(injection, tracee)
 			       ? NULL

@@ -51,6 +51,29 @@ char thread_state(pid_t thread)
 	return state == NULL ? 0 : state[strlen("\nState:\t")];
 }
 
+enum { USERS_BYTES = 64 };
+
+static bool read_users(pid_t pid, pid_t thread, char users[USERS_BYTES])
+{
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
+
+	if (!file_try_read(&text, "/proc/%d/task/%d/status", (int)pid, (int)thread))
+		return false;
+	const char *const line = strstr(buffer_string(&text), "\nUid:");
+	if (line == NULL || strstr(buffer_string(&text), "\nState:\tZ") != NULL)
+		return false;
+	snprintf(users, USERS_BYTES, "%.*s", (int)strcspn(line + 1, "\n"), line + 1);
+	return true;
+}
+
+bool thread_has_users_of_main(pid_t pid, pid_t thread)
+{
+	char main_users[USERS_BYTES], users[USERS_BYTES];
+
+	return thread == pid || !read_users(pid, pid, main_users) ||
+	       !read_users(pid, thread, users) || strcmp(users, main_users) == 0;
+}
+
 /*
  * Where a thread waits, without stopping it: /proc/PID/task/TID/syscall has the number of its
  * system call, six arguments, the stack and the instruction pointer; "running" of one that runs.

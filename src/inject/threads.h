@@ -33,6 +33,13 @@ bool threads_has(const struct remote_process *remote, pid_t thread);
 char thread_state(pid_t thread);
 
 /*
+ * Whether it is of the users of the main thread (real, effective, saved, of files): a server may
+ * give each thread its own by system calls of its own. Also where that cannot be seen, or the main
+ * thread has ended.
+ */
+bool thread_has_users_of_main(pid_t pid, pid_t thread);
+
+/*
  * Where a thread waits in a system call, and in which, without stopping it; false for one that
  * runs.
  */

@@ -105,8 +105,36 @@ for line in sys.stdin:
 """
 
 
+# The number is that of setresuid() of x86-64, which changes the calling thread alone.
+HAS_THREADS_OF_ANOTHER_USER = """
+import ctypes, sys, threading, time
+libc = ctypes.CDLL(None)
+users = []
+
+def act():
+    users.append(libc.syscall(117, -1, 65534, -1))
+    time.sleep(600)
+for _ in range(8):
+    threading.Thread(target=act, daemon=True).start()
+while len(users) < 8:
+    time.sleep(0.01)
+print('ready', flush=True)
+sys.stdin.readline()
+print('ok', sum(users), flush=True)
+"""
+
+
 @only_root
 class Users(PlacesCase):
+    def test_a_thread_of_another_user_is_not_borrowed(self):
+        """The agent would be that user's for ever, and not be trusted."""
+        process = self.start_ready(sys.executable, "-c", HAS_THREADS_OF_ANOTHER_USER)
+        for _ in range(3):
+            self.attach(process.pid)
+            self.assertIn("\nUid:\t0\t0\t0\t0\n", pathlib.Path(agent_thread(process.pid), "status").read_text())
+            self.detach(process.pid)
+        self.assert_unharmed(process)
+
     def tell(self, process, word):
         process.stdin.write(f"{word}\n")
         process.stdin.flush()
