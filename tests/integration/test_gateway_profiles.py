@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Profiles in the gateway's page: two beside each other, of runs, snapshots and files; and the source and assembly of a function."""
+import contextlib
 import ctypes
 import os
 import pathlib
 import subprocess
+import threading
 import unittest
 
 import browser
 from debug_file_server import DebugFileServer
 from page_case import NAME, PageCase, ViewCase
 from processes import BUILD, HEAPCTL, need
+from relay import Relay
 from sampled_profiles import pprof_with_file
 
 BOTH = "(all => all.length === 2 && all.every(canvas => Number(canvas.dataset.boxes)))([...document.querySelectorAll('.fg-chart canvas')])"
@@ -106,6 +109,56 @@ class Files(ViewCase):
         self.page.resize(390, 800)
         self.page.wait_for("(([a, b]) => b.top >= a.bottom - 1)([...document.querySelectorAll('.flame .fg')].map(e => e.getBoundingClientRect()))")
         self.assertEqual(self.page.serious_complaints(), [])
+
+
+class SlowUpload(Relay):
+    """Takes the beginning of what a client sends, and the rest once it is open."""
+    BEGIN = 1 << 20
+
+    def __init__(self, case, port):
+        self.open = threading.Event()
+        case.addCleanup(self.open.set)
+        super().__init__(case, port)
+
+    def forward(self, client, server):
+        threading.Thread(target=self.carry_back, args=(client, server), daemon=True).start()
+        taken = 0
+        # Each side may leave.
+        with contextlib.suppress(OSError):
+            while data := client.recv(1 << 16):
+                server.sendall(data)
+                taken += len(data)
+                if taken > self.BEGIN:
+                    self.open.wait()
+
+    @staticmethod
+    def carry_back(client, server):
+        with contextlib.suppress(OSError):
+            while data := server.recv(1 << 16):
+                client.sendall(data)
+
+
+class Uploads(ViewCase):
+    def test_how_much_was_sent_is_shown_and_it_can_be_cancelled(self):
+        self.start_gateway("no-such-target")
+        relay = SlowUpload(self, self.port)
+        self.url = f"http://127.0.0.1:{relay.port}"
+        page = self.open_page("//file")
+        page.wait_for_text("Drop a profile here")
+        page.evaluate("""(() => {
+            const data = new DataTransfer();
+            data.items.add(new File(['main;work 1\\n'.repeat(3 << 20)], 'large.txt'));
+            document.body.dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true }));
+        })()""")
+        page.wait_for("/\\d s, [0-9.]+ MiB of 36.0 MiB sent/.test(document.querySelector('.waiting')?.innerText)")
+        self.assertIn("Sending 36.0 MiB", page.text(".waiting"))
+        self.assertEqual(page.accessibility_faults(), [])
+        page.click_on("Cancel")
+        page.wait_for_text("Cancelled after", ".picture")
+        relay.open.set()
+        page.click_on("Draw again")
+        page.wait_for("Number(document.querySelector('.fg-chart canvas')?.dataset.boxes)")
+        self.assertEqual(page.serious_complaints(), [])
 
 
 class Filters(ViewCase):

@@ -32,12 +32,38 @@ async function problemOf(answer) {
   }
 }
 
+/*
+ * fetch() for a body whose way is watched: sent() gets how many bytes of it have left, and of how
+ * many. Only XMLHttpRequest knows.
+ */
+function upload(url, { method, headers, body, signal, sent }) {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    const fail = name => reject(new DOMException('', name));
+    request.open(method, url);
+    request.responseType = 'blob';
+    for (const [name, value] of Object.entries(headers))
+      request.setRequestHeader(name, value);
+    request.upload.addEventListener('progress', ({ loaded, total }) => sent(loaded, total));
+    request.addEventListener('load', () => resolve(new Response(request.response,
+      { status: request.status, headers: { 'Content-Type': request.getResponseHeader('Content-Type') ?? '' } })));
+    request.addEventListener('error', () => fail('NetworkError'));
+    request.addEventListener('abort', () => fail('AbortError'));
+    if (signal.aborted)
+      fail('AbortError');
+    else
+      request.send(body);
+    signal.addEventListener('abort', () => request.abort());
+  });
+}
+
 async function ask(path, options = {}) {
   const token = sessionStorage.getItem(TOKEN_KEY);
   let answer;
   try {
     // Not below the page's own address, which may have a password in it: a browser refuses such URLs.
-    answer = await fetch(new URL(path, location.origin), { ...options, headers: token ? { Authorization: `Bearer ${token}` } : {} });
+    const url = new URL(path, location.origin), all = { ...options, headers: token ? { Authorization: `Bearer ${token}` } : {} };
+    answer = await (options.body && options.sent ? upload(url, all) : fetch(url, all));
   } catch (error) {
     if (error.name === 'AbortError')
       throw error;

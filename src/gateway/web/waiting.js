@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What takes long: for how long already, how much has arrived, and a button that cancels it. */
+/* What takes long: for how long already, how much was sent or has arrived, and a button that cancels it. */
 import { fill } from '/assets/controls.js';
 import { button, el } from '/assets/dom.js';
 import { bytes } from '/assets/format.js';
@@ -28,14 +28,15 @@ export class Waiting {
       clearInterval(this.timer);
       return;
     }
-    const { size = 0, whole = 0 } = this;
-    this.figures.textContent = size === 0 ? this.duration : `${this.duration}, ${bytes(size)}${whole >= size ? ` of ${bytes(whole)}` : ''} received`;
+    const { size = 0, whole = 0, way } = this;
+    this.figures.textContent = size === 0 ? this.duration : `${this.duration}, ${bytes(size)}${whole >= size ? ` of ${bytes(whole)}` : ''} ${way}`;
     this.cancel.hidden = false;
   }
 
   /* Options of api.js. */
   options(signal) {
-    return { signal, received: (size, whole) => Object.assign(this, { size, whole }) };
+    const move = way => (size, whole) => Object.assign(this, { size, whole, way });
+    return { signal, sent: move('sent'), received: move('received') };
   }
 
   /* What stands in its place once it was cancelled. */
