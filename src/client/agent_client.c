@@ -252,6 +252,7 @@ void agent_on_silence(agent_silence_function *notice)
 struct answer_wait {
 	struct process_watch watch;
 	const struct target *target;
+	const struct agent_call *call;
 	int64_t begun_ms;
 	bool is_noticed;
 };
@@ -259,7 +260,10 @@ struct answer_wait {
 static bool check_silence(void *context, struct error *err)
 {
 	struct answer_wait *const answer_wait = context;
+	const struct agent_call *const call = answer_wait->call;
 
+	if (call->is_cancelled != NULL && call->is_cancelled(call->cancel_context))
+		return error_set(err, ERROR_TIMEOUT, "%s: cancelled", answer_wait->target->label);
 	if (answer_wait->watch.process->pid != 0 && !process_watch_check(&answer_wait->watch, err))
 		return false;
 	const bool is_long = clock_monotonic_ms() - answer_wait->begun_ms >= SILENCE_MS;
@@ -311,6 +315,7 @@ static bool exchange_once(const struct target *target, const struct agent_call *
 	struct answer_wait answer_wait = {
 		.watch.process = &target->process,
 		.target = target,
+		.call = call,
 		.begun_ms = clock_monotonic_ms(),
 	};
 

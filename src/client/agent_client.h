@@ -27,6 +27,9 @@ struct agent_call {
 	uint64_t limit;		      /* of the answer in bytes; 0: one of those below */
 	struct byte_budget *budget;   /* shared with other calls; NULL for none */
 	const char *type, *beginning; /* of a good answer: see struct http_call */
+	/* Asked several times a second while the agent is silent; NULL: never cancelled. */
+	bool (*is_cancelled)(void *context);
+	void *cancel_context;
 };
 
 /*

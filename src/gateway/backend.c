@@ -13,9 +13,18 @@
 #include "client/agent_client.h"
 #include "gateway/request.h"
 
+/* A request that waits for a read. */
+struct reader {
+	struct reader *next;
+	struct waiting_clients *clients; /* NULL: they never leave */
+};
+
 /* A read in progress: the thread that began it fills it, the others wait. */
 struct shared_read {
 	struct shared_read *next;
+	struct backend *backend;
+	struct reader *readers;
+	bool is_cancelled; /* all readers' clients have left: it takes no more */
 	const char *path;
 	unsigned waiting; /* threads that still use it, including the first */
 	bool is_done;
@@ -87,16 +96,54 @@ static void leave_callers(struct backend *backend, bool is_profile)
 	__atomic_sub_fetch(&all_callers, 1, __ATOMIC_RELAXED);
 }
 
-/* Waits for one of the agent's few connections; with the mutex held. */
-static bool acquire_call(struct backend *backend, int64_t deadline_ms, struct error *err)
+static bool fail_cancelled(const struct backend *backend, struct error *err)
 {
-	const struct timespec deadline = clock_timespec(deadline_ms);
+	return error_set(err, ERROR_TIMEOUT, "%s: cancelled", backend->target.label);
+}
 
+/* Whether nothing waits for the read any more; with the mutex held. */
+static bool have_readers_left(struct shared_read *shared)
+{
+	const struct reader *reader = shared->readers;
+
+	while (reader != NULL && waiting_clients_have_left(reader->clients))
+		reader = reader->next;
+	shared->is_cancelled = shared->is_cancelled || reader == NULL;
+	return shared->is_cancelled;
+}
+
+static bool is_read_cancelled(void *context)
+{
+	struct shared_read *const shared = context;
+
+	pthread_mutex_lock(&shared->backend->mutex);
+	const bool is_cancelled = have_readers_left(shared);
+	pthread_mutex_unlock(&shared->backend->mutex);
+	return is_cancelled;
+}
+
+/* Waits for a change, but not longer than clients may be left alone; with the mutex held. */
+static void await_change(struct backend *backend, int64_t deadline_ms)
+{
+	const int64_t look_ms = clock_monotonic_ms() + WAITING_CLIENTS_LOOK_MS;
+	const struct timespec until = clock_timespec(look_ms < deadline_ms ? look_ms : deadline_ms);
+
+	pthread_cond_timedwait(&backend->changed, &backend->mutex, &until);
+}
+
+/*
+ * Waits for one of the agent's few connections; with the mutex held. `shared` is what it is for,
+ * NULL for a call of one request.
+ */
+static bool acquire_call(
+	struct backend *backend, struct shared_read *shared, int64_t deadline_ms, struct error *err)
+{
 	while (backend->calls >= BACKEND_CALLS_MAX) {
-		if (pthread_cond_timedwait(&backend->changed, &backend->mutex, &deadline) ==
-				ETIMEDOUT &&
-			backend->calls >= BACKEND_CALLS_MAX)
+		if (shared != NULL && have_readers_left(shared))
+			return fail_cancelled(backend, err);
+		if (clock_monotonic_ms() >= deadline_ms)
 			return fail_busy(backend, err);
+		await_change(backend, deadline_ms);
 	}
 	backend->calls++;
 	return true;
@@ -135,8 +182,8 @@ struct byte_budget backend_memory_budget = { .limit = BACKEND_MEMORY_BYTES };
 
 /* The call itself: the body goes to memory, or to a scratch file for a profile. */
 static bool call_agent(struct backend *backend, const char *method, const char *path,
-	bool is_profile, int64_t limit_ms, struct http_answer *answer, struct blob **body,
-	struct error *err)
+	struct shared_read *shared, bool is_profile, int64_t limit_ms, struct http_answer *answer,
+	struct blob **body, struct error *err)
 {
 	CLEANUP(fd_cleanup) int fd = -1;
 
@@ -150,6 +197,8 @@ static bool call_agent(struct backend *backend, const char *method, const char *
 		.total_ms = limit_ms,
 		.limit = is_profile ? BACKEND_PROFILE_BYTES : agent_answer_limit(path),
 		.budget = is_profile ? &backend_scratch_budget : &backend_memory_budget,
+		.is_cancelled = shared == NULL ? NULL : is_read_cancelled,
+		.cancel_context = shared,
 	};
 	if (!agent_call(&backend->target, &call, answer, err))
 		return explain(backend, answer, err);
@@ -164,19 +213,19 @@ static bool call_agent(struct backend *backend, const char *method, const char *
 }
 
 static bool call_limited(struct backend *backend, const char *method, const char *path,
-	bool is_profile, int64_t limit_ms, struct http_answer *answer, struct blob **body,
-	struct error *err)
+	struct shared_read *shared, bool is_profile, int64_t limit_ms, struct http_answer *answer,
+	struct blob **body, struct error *err)
 {
 	const int64_t deadline_ms = clock_monotonic_ms() + limit_ms;
 
 	pthread_mutex_lock(&backend->mutex);
-	const bool has_call = acquire_call(backend, deadline_ms, err);
+	const bool has_call = acquire_call(backend, shared, deadline_ms, err);
 	pthread_mutex_unlock(&backend->mutex);
 	if (!has_call)
 		return false;
 	const int64_t left_ms = deadline_ms - clock_monotonic_ms();
-	const bool ok = call_agent(
-		backend, method, path, is_profile, left_ms < 1 ? 1 : left_ms, answer, body, err);
+	const bool ok = call_agent(backend, method, path, shared, is_profile,
+		left_ms < 1 ? 1 : left_ms, answer, body, err);
 	release_call(backend);
 	return ok;
 }
@@ -185,7 +234,8 @@ static struct shared_read *find_read(struct backend *backend, const char *path)
 {
 	struct shared_read *shared = backend->reads;
 
-	while (shared != NULL && (shared->is_done || strcmp(shared->path, path) != 0))
+	while (shared != NULL &&
+		(shared->is_done || shared->is_cancelled || strcmp(shared->path, path) != 0))
 		shared = shared->next;
 	return shared;
 }
@@ -199,19 +249,36 @@ static void remove_read(struct backend *backend, struct shared_read *shared)
 	*place = shared->next;
 }
 
-/* Waits for the same read by another request; with the mutex held. */
-static bool join_read(struct backend *backend, struct shared_read *shared, int64_t limit_ms,
-	struct backend_answer *answer, struct error *err)
+static void remove_reader(struct shared_read *shared, const struct reader *reader)
 {
-	const struct timespec deadline = clock_timespec(clock_monotonic_ms() + limit_ms);
+	struct reader **place = &shared->readers;
+
+	while (*place != reader)
+		place = &(*place)->next;
+	*place = reader->next;
+}
+
+/* Waits for the same read by another request; with the mutex held. */
+static bool join_read(struct backend *backend, struct shared_read *shared,
+	struct waiting_clients *clients, int64_t limit_ms, struct backend_answer *answer,
+	struct error *err)
+{
+	const int64_t deadline_ms = clock_monotonic_ms() + limit_ms;
+	struct reader reader = { shared->readers, clients };
+	bool is_cancelled = false;
 	bool ok = false;
 
+	shared->readers = &reader;
 	shared->waiting++;
-	while (!shared->is_done &&
-		pthread_cond_timedwait(&backend->changed, &backend->mutex, &deadline) != ETIMEDOUT)
-		;
+	while (!shared->is_done && !is_cancelled && clock_monotonic_ms() < deadline_ms) {
+		await_change(backend, deadline_ms);
+		is_cancelled = waiting_clients_have_left(clients);
+	}
 	if (!shared->is_done) {
-		fail_busy(backend, err);
+		if (is_cancelled)
+			fail_cancelled(backend, err);
+		else
+			fail_busy(backend, err);
 	} else if (!shared->ok) {
 		*err = shared->err;
 	} else {
@@ -219,6 +286,7 @@ static bool join_read(struct backend *backend, struct shared_read *shared, int64
 		answer->body = blob_share(shared->answer.body);
 		ok = true;
 	}
+	remove_reader(shared, &reader);
 	shared->waiting--;
 	pthread_cond_broadcast(&backend->changed);
 	return ok;
@@ -230,8 +298,8 @@ static void perform_read(
 	const int64_t began_ns = clock_monotonic_ns();
 	CLEANUP(http_answer_deinit) struct http_answer answer = { 0 };
 
-	shared->ok = call_limited(backend, "GET", shared->path, is_profile, limit_ms, &answer,
-		&shared->answer.body, &shared->err);
+	shared->ok = call_limited(backend, "GET", shared->path, shared, is_profile, limit_ms,
+		&answer, &shared->answer.body, &shared->err);
 	if (!shared->ok)
 		return;
 	const char *const dump_ms = http_answer_field(&answer, "Heapctl-Dump-Ms");
@@ -242,10 +310,13 @@ static void perform_read(
 					      : (double)(clock_monotonic_ns() - began_ns) / 1e6;
 }
 
-static bool get(struct backend *backend, const char *path, bool is_profile, int64_t limit_ms,
-	struct backend_answer *answer, struct error *err)
+static bool get(struct backend *backend, const char *path, struct waiting_clients *clients,
+	bool is_profile, int64_t limit_ms, struct backend_answer *answer, struct error *err)
 {
-	struct shared_read own = { .path = path, .waiting = 1 };
+	struct reader reader = { .clients = clients };
+	struct shared_read own = {
+		.backend = backend, .path = path, .waiting = 1, .readers = &reader
+	};
 
 	pthread_mutex_lock(&backend->mutex);
 	if (!join_callers(backend, is_profile, err)) {
@@ -254,7 +325,7 @@ static bool get(struct backend *backend, const char *path, bool is_profile, int6
 	}
 	struct shared_read *const other = find_read(backend, path);
 	if (other != NULL) {
-		const bool ok = join_read(backend, other, limit_ms, answer, err);
+		const bool ok = join_read(backend, other, clients, limit_ms, answer, err);
 		leave_callers(backend, is_profile);
 		pthread_mutex_unlock(&backend->mutex);
 		return ok;
@@ -285,13 +356,13 @@ static bool get(struct backend *backend, const char *path, bool is_profile, int6
 bool backend_get(struct backend *backend, const char *path, int64_t limit_ms,
 	struct backend_answer *answer, struct error *err)
 {
-	return get(backend, path, false, limit_ms, answer, err);
+	return get(backend, path, NULL, false, limit_ms, answer, err);
 }
 
-bool backend_get_profile(
-	struct backend *backend, const char *path, struct backend_answer *answer, struct error *err)
+bool backend_get_profile(struct backend *backend, const char *path, struct waiting_clients *clients,
+	struct backend_answer *answer, struct error *err)
 {
-	return get(backend, path, true, BACKEND_PROFILE_MS, answer, err);
+	return get(backend, path, clients, true, BACKEND_PROFILE_MS, answer, err);
 }
 
 static bool parse_object(
@@ -365,8 +436,8 @@ bool backend_post(struct backend *backend, const char *path, struct blob **body,
 	pthread_mutex_unlock(&backend->mutex);
 	if (!has_joined)
 		return false;
-	const bool ok =
-		call_limited(backend, "POST", path, false, BACKEND_CHANGE_MS, &answer, body, err);
+	const bool ok = call_limited(
+		backend, "POST", path, NULL, false, BACKEND_CHANGE_MS, &answer, body, err);
 	pthread_mutex_lock(&backend->mutex);
 	leave_callers(backend, false);
 	pthread_mutex_unlock(&backend->mutex);

@@ -19,6 +19,7 @@
 #include "base/memory.h"
 #include "client/target.h"
 #include "gateway/result_cache.h"
+#include "gateway/waiting_clients.h"
 #include "store/store.h"
 
 /*
@@ -145,9 +146,13 @@ MUST_CHECK bool backend_get_json(
  */
 json_t *backend_identity(struct backend *backend, int64_t limit_ms);
 
-/* A profile into a scratch file; `path` as "/v1/profile" or "/v1/runs/ID/profile". */
+/*
+ * A profile into a scratch file; `path` as "/v1/profile" or "/v1/runs/ID/profile". The wait for it
+ * ends when the clients of all that wait for the same have left; an agent that is writing it goes
+ * on to its end. `clients` NULL: they never leave.
+ */
 MUST_CHECK bool backend_get_profile(struct backend *backend, const char *path,
-	struct backend_answer *answer, struct error *err);
+	struct waiting_clients *clients, struct backend_answer *answer, struct error *err);
 
 /* POST; never shared. `created` (may be NULL): whether the status was 201. */
 MUST_CHECK bool backend_post(struct backend *backend, const char *path, struct blob **body,

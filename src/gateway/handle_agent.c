@@ -63,8 +63,11 @@ static bool is_profile(const struct request *request)
 static bool read_answer(struct backend *backend, const struct request *request, const char *path,
 	struct backend_answer *answer, struct error *err)
 {
+	CLEANUP(waiting_clients_deinit) struct waiting_clients clients = WAITING_CLIENTS_NONE;
+
+	waiting_clients_add(&clients, request->client_fd);
 	if (is_profile(request))
-		return backend_get_profile(backend, path, answer, err);
+		return backend_get_profile(backend, path, &clients, answer, err);
 	return backend_get(backend, path,
 		strcmp(request->route->pattern, "/v1/stats") == 0 ? BACKEND_PROFILE_MS
 								  : BACKEND_READ_MS,

@@ -47,10 +47,12 @@ bool pprof_heap(struct gateway *gateway, const struct request *request, struct r
 	struct error *err)
 {
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
+	CLEANUP(waiting_clients_deinit) struct waiting_clients clients = WAITING_CLIENTS_NONE;
 	struct backend_answer answer;
 
+	waiting_clients_add(&clients, request->client_fd);
 	if (!gateway_find(gateway, request, &backend, err) ||
-		!backend_get_profile(backend, "/v1/profile", &answer, err))
+		!backend_get_profile(backend, "/v1/profile", &clients, &answer, err))
 		return false;
 	reply_blob(reply, 200, "text/plain; charset=utf-8", answer.body);
 	blob_drop(answer.body);
@@ -191,11 +193,11 @@ static bool draw_two(struct gateway *gateway, struct backend *backend,
 	CLEANUP(waiting_clients_deinit) struct waiting_clients clients = WAITING_CLIENTS_NONE;
 
 	waiting_clients_add(&clients, request->client_fd);
-	if (!run_profiles_load(gateway, backend, RUN_PROFILES_NOW, &before, err))
+	if (!run_profiles_load(gateway, backend, RUN_PROFILES_NOW, &clients, &before, err))
 		return false;
 	if (!gateway_wait(gateway, request, request_number(request, "seconds", 0) * 1000))
 		return error_set(err, ERROR_TIMEOUT, "the wait was cancelled");
-	return run_profiles_load(gateway, backend, RUN_PROFILES_NOW, &now, err) &&
+	return run_profiles_load(gateway, backend, RUN_PROFILES_NOW, &clients, &now, err) &&
 	       profile_render_run(gateway, backend, render, &clients, now.profile, before.profile,
 		       result, err);
 }
@@ -320,11 +322,14 @@ static bool set_active(struct backend *backend, bool active, struct reply *reply
 	return true;
 }
 
-static bool reply_dump(struct backend *backend, struct reply *reply, struct error *err)
+static bool reply_dump(struct backend *backend, const struct request *request, struct reply *reply,
+	struct error *err)
 {
+	CLEANUP(waiting_clients_deinit) struct waiting_clients clients = WAITING_CLIENTS_NONE;
 	struct backend_answer answer;
 
-	if (!backend_get_profile(backend, "/v1/profile", &answer, err))
+	waiting_clients_add(&clients, request->client_fd);
+	if (!backend_get_profile(backend, "/v1/profile", &clients, &answer, err))
 		return false;
 	reply_blob(reply, 200, "application/x-jemalloc-heap-profile", answer.body);
 	blob_drop(answer.body);
@@ -343,6 +348,6 @@ bool mtev_heap_profile(struct gateway *gateway, const struct request *request, s
 	if (active != NULL)
 		return set_active(backend, strcmp(active, "true") == 0, reply, err);
 	if (dump != NULL && strcmp(dump, "true") == 0)
-		return reply_dump(backend, reply, err);
+		return reply_dump(backend, request, reply, err);
 	return reply_state(backend, reply, err);
 }

@@ -60,7 +60,7 @@ static bool keep(struct gateway *gateway, struct backend *backend, const json_t 
 	snapshot->owner = backend->owner == USER_ANY ? STORE_NO_OWNER : (int64_t)backend->owner;
 	if (backend->pid != 0)
 		snapshot->pid = backend->pid;
-	if (!backend_get_profile(backend, "/v1/profile", &answer, err))
+	if (!backend_get_profile(backend, "/v1/profile", NULL, &answer, err))
 		return false;
 	/* It would stay for days and take space from others. */
 	const bool ok =

@@ -26,6 +26,7 @@ struct merge_part {
 struct merge {
 	struct gateway *gateway;
 	const struct profile_render *render;
+	struct waiting_clients *clients;
 	struct backend_list list;
 	struct target_poll status;
 	struct merge_part *parts; /* as in the list */
@@ -106,7 +107,8 @@ static void fetch_part(void *context, size_t i)
 
 	if (merge->status.items[i].value == NULL)
 		part->err = merge->status.items[i].err;
-	else if (backend_get_profile(part->backend, "/v1/profile", &answer, &part->err))
+	else if (backend_get_profile(
+			 part->backend, "/v1/profile", merge->clients, &answer, &part->err))
 		part->profile = answer.body;
 }
 
@@ -273,6 +275,7 @@ static bool make_merge(
 	struct merge *const merge = context;
 	struct merge_turn turn = { .owner = merge->list.items[0]->owner };
 
+	merge->clients = clients;
 	if (!enter_queue(&merge->gateway->merges, &turn, err))
 		return false;
 	const bool ok = fetch(merge, err) && render(merge, clients, blob, err);

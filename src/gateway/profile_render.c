@@ -60,7 +60,7 @@ struct profile_request {
 	const char *path;
 };
 
-/* What the agent does for it cannot be cancelled. */
+/* The agent has it already, and keeps it: nothing is cancelled. */
 static bool fetch_profile(
 	void *context, struct waiting_clients *clients, struct blob **blob, struct error *err)
 {
@@ -68,7 +68,7 @@ static bool fetch_profile(
 	struct backend_answer answer;
 
 	(void)clients;
-	if (!backend_get_profile(job->backend, job->path, &answer, err))
+	if (!backend_get_profile(job->backend, job->path, NULL, &answer, err))
 		return false;
 	*blob = answer.body;
 	return true;
@@ -128,7 +128,7 @@ static bool load_run(struct gateway *gateway, struct backend *backend, struct ru
 }
 
 bool run_profiles_load(struct gateway *gateway, struct backend *backend, int64_t id,
-	struct run_profiles *profiles, struct error *err)
+	struct waiting_clients *clients, struct run_profiles *profiles, struct error *err)
 {
 	struct run_profiles loaded = { .id = id };
 	struct backend_answer now;
@@ -139,7 +139,7 @@ bool run_profiles_load(struct gateway *gateway, struct backend *backend, int64_t
 			return false;
 		}
 	} else {
-		if (!backend_get_profile(backend, "/v1/profile", &now, err))
+		if (!backend_get_profile(backend, "/v1/profile", clients, &now, err))
 			return false;
 		loaded.profile = now.body;
 	}
@@ -482,7 +482,7 @@ static bool make_render(
 	CLEANUP(run_profiles_deinit) struct run_profiles shown = { 0 };
 	CLEANUP(run_profiles_deinit) struct run_profiles base = { 0 };
 
-	if (!run_profiles_load(job->gateway, job->backend, render->id, &shown, err))
+	if (!run_profiles_load(job->gateway, job->backend, render->id, clients, &shown, err))
 		return false;
 	if (render->format->option == NULL) {
 		*blob = blob_share(shown.profile);
@@ -494,7 +494,8 @@ static bool make_render(
 		return profile_render_run(job->gateway, job->backend, &own, clients, shown.profile,
 			shown.start, blob, err);
 	}
-	return run_profiles_load(job->gateway, job->backend, render->base_id, &base, err) &&
+	return run_profiles_load(
+		       job->gateway, job->backend, render->base_id, clients, &base, err) &&
 	       profile_render_run(job->gateway, job->backend, render, clients, shown.profile,
 		       base.profile, blob, err);
 }

@@ -32,9 +32,12 @@ void run_profiles_deinit(struct run_profiles *profiles);
  */
 MUST_CHECK bool run_profiles_newest(struct backend *backend, int64_t *id, struct error *err);
 
-/* Gets the profiles of the profiles, from the agent or from memory. */
+/*
+ * Gets the profiles of a run, from the agent or from memory; those of now are cancelled when all
+ * `clients` have left. NULL: they never leave.
+ */
 MUST_CHECK bool run_profiles_load(struct gateway *gateway, struct backend *backend, int64_t id,
-	struct run_profiles *profiles, struct error *err);
+	struct waiting_clients *clients, struct run_profiles *profiles, struct error *err);
 
 /* What can be made of a profile; the table's name is what URLs say. */
 struct profile_format {

@@ -11,8 +11,9 @@ import unittest
 
 import browser
 from debug_file_server import DebugFileServer
+from gateway import FakeAgent, fake_status
 from page_case import NAME, PageCase, ViewCase
-from processes import BUILD, HEAPCTL, need
+from processes import BUILD, HEAPCTL, need, wait_until
 from relay import Relay
 from sampled_profiles import pprof_with_file
 
@@ -159,6 +160,21 @@ class Uploads(ViewCase):
         page.click_on("Draw again")
         page.wait_for("Number(document.querySelector('.fg-chart canvas')?.dataset.boxes)")
         self.assertEqual(page.serious_complaints(), [])
+
+
+class Captures(ViewCase):
+    def test_a_cancelled_one_says_what_goes_on(self):
+        agent = FakeAgent(self.agents, lambda _, target: None if target.startswith("/v1/profile")
+                          else (200, {"runs": []} if target == "/v1/runs" else fake_status()))
+        self.addCleanup(agent.close)
+        self.start_gateway(agent.path)
+        page = self.open_page(f"/{os.getpid()}/profile?id=now")
+        page.wait_for_text("Cancel", ".waiting")
+        wait_until(lambda: agent.waiting, "the agent to be asked")
+        page.click_on("Cancel")
+        page.wait_for_text("it writes it to the end", ".picture")
+        wait_until(lambda: agent.waiting[0].recv(1) == b"", "the gateway to leave the agent")
+        self.assertEqual(page.accessibility_faults(), [])
 
 
 class Filters(ViewCase):

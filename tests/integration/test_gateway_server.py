@@ -537,6 +537,26 @@ class Trouble(GatewayCase):
         self.assertIn("too long a request", answer.json["error"]["message"])
         self.assertIn("2047 bytes", answer.json["error"]["hint"])
 
+    def test_a_capture_ends_when_the_last_client_that_waits_for_it_has_left(self):
+        agent = self.fake(lambda method, target: None if "profile" in target else (200, fake_status()))
+        self.start_gateway(agent.path)
+
+        def ask(path):
+            client = socket.create_connection(("127.0.0.1", self.port))
+            self.addCleanup(client.close)
+            client.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+            return client
+
+        def is_left(connection):
+            return bool(select.select([connection], [], [], 0)[0]) and connection.recv(1) == b""
+
+        for path in ("/v1/profile", "/api/v1/profile?format=text", "/api/v1/profile?format=text&merge=1", "/pprof/heap", "/mtev/heap_profile?trigger_dump=true"):
+            with self.subTest(path):
+                client, before = ask(path), len(agent.waiting)
+                wait_until(lambda before=before: len(agent.waiting) > before, "the agent to be asked")
+                client.close()
+                wait_until(lambda: is_left(agent.waiting[-1]), "the gateway to leave the agent")
+
     def test_a_target_that_does_not_answer_is_asked_once_per_scrape(self):
         agent = self.fake(lambda method, target: None)
         self.start_gateway(agent.path)

@@ -2,6 +2,7 @@
 /* The figures of a target in memory, and how much memory its answers may take together. */
 #include "gateway/backend.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,7 +21,7 @@ static bool get_status(struct backend *backend, struct backend_answer *answer, s
 
 static bool get_profile(struct backend *backend, struct backend_answer *answer, struct error *err)
 {
-	return backend_get_profile(backend, "/v1/profile", answer, err);
+	return backend_get_profile(backend, "/v1/profile", NULL, answer, err);
 }
 
 /* Two targets, one budget of 1000 bytes, answers of 400: large ones get three quarters together. */
@@ -69,6 +70,91 @@ static void profiles_in_scratch_files_share_another(void **state)
 	assert_int_equal(backend_scratch_budget.limit, BACKEND_SCRATCH_BYTES);
 	check_sharing(&backend_scratch_budget, get_profile);
 	assert_int_equal(backend_memory_budget.used, 0);
+}
+
+/* A request whose client can leave. */
+struct waiting_request {
+	struct backend *backend;
+	int client, far_end;
+	pthread_t thread;
+	struct error err;
+};
+
+static void *wait_for_profile(void *context)
+{
+	struct waiting_request *const request = context;
+	CLEANUP(waiting_clients_deinit) struct waiting_clients clients = WAITING_CLIENTS_NONE;
+	struct backend_answer answer;
+
+	waiting_clients_add(&clients, request->client);
+	assert_false(backend_get_profile(
+		request->backend, "/v1/profile", &clients, &answer, &request->err));
+	return NULL;
+}
+
+static unsigned count_callers(struct backend *backend)
+{
+	pthread_mutex_lock(&backend->mutex);
+	const unsigned count = backend->callers[true];
+	pthread_mutex_unlock(&backend->mutex);
+	return count;
+}
+
+/* Returns once it waits, as request number `count`. */
+static void begin_to_wait(struct waiting_request *request, struct backend *backend, unsigned count)
+{
+	int ends[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+	*request = (struct waiting_request){
+		.backend = backend, .client = ends[0], .far_end = ends[1]
+	};
+	assert_int_equal(pthread_create(&request->thread, NULL, wait_for_profile, request), 0);
+	while (count_callers(backend) < count)
+		usleep(1000);
+}
+
+static void leave(struct waiting_request *request)
+{
+	close(request->far_end);
+	pthread_join(request->thread, NULL);
+	close(request->client);
+	assert_int_equal(request->err.kind, ERROR_TIMEOUT);
+	assert_contains(request->err.message, "cancelled");
+}
+
+/* The agent takes connections, and answers none. */
+static void a_wait_for_a_profile_ends_when_all_its_clients_have_left(void **state)
+{
+	struct canned_agent agent = { .target = { .kind = TARGET_AGENT, .owner = geteuid() } };
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct waiting_request first, second;
+
+	(void)state;
+	strcpy(agent.folder, "/tmp/hc-agent.XXXXXX");
+	assert_non_null(mkdtemp(agent.folder));
+	snprintf(address.sun_path, sizeof address.sun_path, "%s/1.sock", agent.folder);
+	strcpy(agent.target.socket_path, address.sun_path);
+	strcpy(agent.target.label, "agent");
+	const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
+	assert_int_equal(listen(listener, 8), 0);
+	CLEANUP(backend_cleanup) struct backend *backend = backend_new(&agent.target, "agent");
+
+	begin_to_wait(&first, backend, 1);
+	begin_to_wait(&second, backend, 2);
+	leave(&second);
+	assert_int_equal(count_callers(backend), 1);
+	/* What the first has begun serves the other, too. */
+	begin_to_wait(&second, backend, 2);
+	close(first.far_end);
+	first.far_end = -1;
+	leave(&second);
+	leave(&first);
+	assert_int_equal(count_callers(backend), 0);
+	close(listener);
+	unlink(address.sun_path);
+	rmdir(agent.folder);
 }
 
 static void expect_misses(const struct live_metrics *history, int64_t since_ms, const char *wanted)
@@ -147,6 +233,7 @@ static void a_sample_is_due_once_a_second_also_by_a_clock_that_was_set_back(void
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(answers_in_memory_share_a_budget),
 	cmocka_unit_test(profiles_in_scratch_files_share_another),
+	cmocka_unit_test(a_wait_for_a_profile_ends_when_all_its_clients_have_left),
 	cmocka_unit_test(a_sample_is_due_once_a_second_also_by_a_clock_that_was_set_back),
 	cmocka_unit_test(reports_why_a_sample_is_missing),
 	cmocka_unit_test(says_a_reason_once_until_there_is_a_sample),

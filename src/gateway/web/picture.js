@@ -67,7 +67,7 @@ export class PictureView {
   /* All of the drawings: one alone says nothing. */
   cancel(waiting) {
     this.clear();
-    this.place.append(waiting.remains(button('Draw again', () => this.draw())));
+    this.place.append(waiting.remains(button('Draw again', () => this.draw()), this.source.cancelled));
   }
 
   get shape() {

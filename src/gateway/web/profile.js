@@ -28,6 +28,12 @@ class RunSource {
     return this.target.path(`/api/v1/profile${query({ id, base, churn, format, ...options })}`);
   }
 
+  /* What goes on all the same. */
+  get cancelled() {
+    return [this.values.id, this.values.base].includes('now')
+      ? 'If the server was writing its profile already, it writes it to the end; this gateway drops it.' : null;
+  }
+
   fileName(extension) {
     const { id, base } = this.values;
     return `${this.status.name}.${id}${base ? `-${base}` : ''}.${extension}`;

@@ -40,8 +40,8 @@ export class Waiting {
   }
 
   /* What stands in its place once it was cancelled. */
-  remains(again) {
-    return el('div.empty', el('p', { role: 'status' }, `Cancelled after ${this.duration}.`), el('p', again));
+  remains(again, remark) {
+    return el('div.empty', el('p', { role: 'status' }, `Cancelled after ${this.duration}.`), remark ? el('p.quiet', remark) : null, el('p', again));
   }
 }
 
