@@ -175,7 +175,7 @@ class Names(Case):
         self.assertEqual(first_column(section(page, "Findings of the doctor")), findings - warnings, "docs/warnings.md")
 
     def test_variables_of_the_environment(self):
-        named = re.findall(r'"(HEAPCTL_[A-Z_]+)[="]', self.sources("src/**/*.c", "plugins/**/*.c"))
+        named = re.findall(r'"(HEAPCTL_[A-Z_]+)[="]', self.sources("src/**/*.c", "src/**/*.h", "plugins/**/*.c"))
         constants = set(re.findall(r"\bHEAPCTL_[A-Z_]+\b", re.sub(r"/\*.*?\*/", "", text_of("include/heapctl.h"), flags=re.S)))
         read = set(named) - constants
         self.assertGreaterEqual(read, {"HEAPCTL_DIR", "HEAPCTL_KEEP", "HEAPCTL_TOKEN"})
@@ -205,8 +205,9 @@ class Names(Case):
         page = text_of("docs/protocol.md")
         self.assertEqual(keys_in(section(page, "RUN")), keys_of(run))
         # Where jemalloc does not sample.
-        sampled = self.start("/bin/sleep", "600", env={"LD_PRELOAD": AGENT})
-        status["sampler"] = ask(self.wait_for_agent(sampled.pid), "/v1/status")[1]["sampler"]
+        sampled = self.start("/bin/sleep", "600", env={"LD_PRELOAD": AGENT, "HEAPCTL_LABELS": "service=api"})
+        of_sampled = ask(self.wait_for_agent(sampled.pid), "/v1/status")[1]
+        status |= {name: of_sampled[name] for name in ("sampler", "environment")}
         # Where there is nothing to be warned of.
         answered = keys_of({name: value for name, value in status.items() if name != "run"}) | {"run", "code", "message", "hint", "cure"}
         # Where jemalloc does not sample, heapctl does.
@@ -228,7 +229,7 @@ class Names(Case):
             shown = {key for entry in printed for key in entry} if isinstance(printed, list) else keys_of(printed)
             said = keys_in(section(page, title))
             self.assertLessEqual(shown, said, title)
-            code = text_of(sources[title]) + text_of("src/cli/attachment.c")
+            code = text_of(sources[title]) + text_of("src/cli/unattached_process.c")
             self.assertEqual([key for key in said - shown if f'"{key}"' not in code], [], title)
         written = re.findall(r'json_(?:pack|object_set_new)\([^;]*;', self.sources("src/watch/recorder.c", "src/store/store_repair.c"))
         self.assertEqual(keys_in(section(page, "Captures")), set(re.findall(r'"(\w+)"', " ".join(written))))
