@@ -201,9 +201,12 @@ static struct run_store_entry *find(const struct run_store *store, int64_t id)
 static void forget(struct run_store *store, struct run_store_entry *entry)
 {
 	const struct run named = run_of_files(entry);
+	/* An earlier process may have ended before it noted its last profile. */
+	const bool profiles[] = { entry->in_folder[RUN_STORE_START],
+		entry->in_folder[RUN_STORE_END] || entry->is_adopted };
 
 	if (store->folder.path[0] != '\0')
-		run_store_files_remove(&store->folder, store->name, &named);
+		run_store_files_remove(&store->folder, store->name, &named, profiles);
 	release_entry(entry);
 	const size_t after = (size_t)(store->entries + store->count - (entry + 1));
 	memmove(entry, entry + 1, after * sizeof *entry);

@@ -177,25 +177,28 @@ bool run_store_files_open_profile(const struct folder *folder, const char *name,
 	return true;
 }
 
-static void remove_files(int folder_fd, const char *name, const struct run *run)
+static void remove_file(int folder_fd, const char *name, const struct run *run, const char *suffix)
 {
-	const char *const suffixes[] = { profile_suffixes[RUN_STORE_START],
-		profile_suffixes[RUN_STORE_END], record_suffix };
+	char file[FOLDER_NAME_MAX];
 
-	for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
-		char file[FOLDER_NAME_MAX];
-		file_name(file, name, run, suffixes[i]);
-		unlinkat(folder_fd, file, 0);
-	}
+	file_name(file, name, run, suffix);
+	unlinkat(folder_fd, file, 0);
 }
 
-void run_store_files_remove(const struct folder *folder, const char *name, const struct run *run)
+void run_store_files_remove(const struct folder *folder, const char *name, const struct run *run,
+	const bool profiles[2])
 {
 	struct error ignored;
 	CLEANUP(fd_cleanup) int folder_fd = -1;
 
-	if (folder_open(folder, false, &folder_fd, &ignored))
-		remove_files(folder_fd, name, run);
+	if ((!profiles[RUN_STORE_START] && !profiles[RUN_STORE_END]) ||
+		!folder_open(folder, false, &folder_fd, &ignored))
+		return;
+	for (int which = RUN_STORE_START; which <= RUN_STORE_END; which++) {
+		if (profiles[which])
+			remove_file(folder_fd, name, run, profile_suffixes[which]);
+	}
+	remove_file(folder_fd, name, run, record_suffix);
 }
 
 struct scan {

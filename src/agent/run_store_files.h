@@ -43,5 +43,9 @@ MUST_CHECK bool run_store_files_open_profile(const struct folder *folder, const 
 	const struct run *run, enum run_store_profile which, struct descriptor *file,
 	uint64_t *size_bytes, struct error *err);
 
-/* Removes record and profiles, those that are there. */
-void run_store_files_remove(const struct folder *folder, const char *name, const struct run *run);
+/*
+ * Removes those profiles, and the record if there is one of them: another process may have files of
+ * these names, of a run that began in the same millisecond.
+ */
+void run_store_files_remove(const struct folder *folder, const char *name, const struct run *run,
+	const bool profiles[2]);

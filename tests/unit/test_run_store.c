@@ -430,6 +430,37 @@ static void a_records_name_must_be_its_own(void **state)
 	run_store_deinit(&store);
 }
 
+/* As the first processes of two containers, whose runs began in the same millisecond. */
+static void files_of_another_process_with_the_same_names_stay(void **state)
+{
+	(void)state;
+	struct run_store first, second;
+	struct run run = run_of(5);
+	struct captured_profile start = capture_of("of the first\n");
+	struct error err;
+	init(&first, &folder, 1, 1000);
+	assert_true(run_store_begin(&first, &run, &start, &err));
+	init(&second, &folder, 1, 1000);
+	add_run(&second, 5, "of the second\n");
+	assert_profile(&second, 5, RUN_STORE_END, "of the second\n");
+	add_run(&second, 6, "newer\n");
+	assert_null(run_store_find(&second, 5));
+	assert_profile(&first, 5, RUN_STORE_START, "of the first\n");
+	assert_true(run_store_remove(&second, 6, &err));
+	run_store_deinit(&second);
+	run_store_deinit(&first);
+	init(&first, &folder, 1, 1000);
+	run_store_load(&first);
+	assert_profile(&first, 5, RUN_STORE_START, "of the first\n");
+	assert_true(run_store_remove(&first, 5, &err));
+	assert_int_equal(first.count, 0);
+	run_store_deinit(&first);
+	init(&first, &folder, 1, 1000);
+	run_store_load(&first);
+	assert_int_equal(first.count, 0);
+	run_store_deinit(&first);
+}
+
 static void names_of_programs_fit_for_files(void **state)
 {
 	(void)state;
@@ -542,6 +573,7 @@ static const struct CMUnitTest tests[] = {
 	in_folder(living_processes_and_other_programs_keep_theirs),
 	in_folder(runs_of_one_id_are_all_there_under_ids_of_their_own),
 	in_folder(files_of_ended_processes_are_removed),
+	in_folder(files_of_another_process_with_the_same_names_stay),
 	in_folder(a_records_name_must_be_its_own),
 	cmocka_unit_test(keeps_the_newest_within_number_and_bytes),
 	cmocka_unit_test(names_of_programs_fit_for_files),
