@@ -270,11 +270,14 @@ class Servers(TreeCase):
         # A session that begins after the recording, and keeps what it prepares.
         before = set(server.pids())
         session = self.start(server.program("psql"), *server.where(), "-q", stdin=subprocess.PIPE, text=True)
-        own, = wait_until(lambda: set(server.pids()) - before, "the session")
+        # The server may start a worker of its own at any time.
+        own = wait_until(lambda: next((pid for pid in set(server.pids()) - before if b"[local]" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()), None),
+                         "the session")
         wait_until(lambda: self.is_on(own), "its run")
         session.stdin.write("".join(f"prepare p{i} as select {i}, g from generate_series(1, 10) g where g < {i};\n" for i in range(200)))
         session.stdin.flush()
-        wait_until(lambda: "PrepareQuery" in self.heapctl("report", "--text", "--cum", own)[0], "what it keeps")
+        report = lambda: self.heapctl("report", "--text", "--cum", own)
+        wait_until(lambda: "PrepareQuery" in report()[0], lambda: f"what it keeps: {report()}")
         client.send_signal(signal.SIGINT)
         _, said = client.communicate(timeout=120)
         self.assertEqual(client.returncode, 0, said)
