@@ -464,10 +464,10 @@ static bool make(const struct process *process, const struct attach_request *req
 		(request->is_active ? control_post(&attachment->target, "/v1/activate", err)
 				    : note_problem(process, request->method, attachment, err)))
 		return true;
-	/* Otherwise an agent of no use would stay there. */
 	/* Whatever has failed is the consequence of that. */
 	if (!process_has_agent_thread(process))
 		return explain_end(process, err);
+	/* Otherwise an agent of no use would stay there. */
 	return !attachment_end(&attachment->target, &answer, &ignored_result, &ignored) &&
 	       note_agent_stays(process, err);
 }
