@@ -286,6 +286,15 @@ class Shown(FleetCase, ViewCase):
         page.wait_for("document.querySelector('.flame canvas')")
         self.assertEqual([complaint for complaint in page.serious_complaints() if "404" not in complaint], [])
 
+    def test_a_view_that_is_none_is_named(self):
+        self.serve()
+        page = self.open_page("//fleet?show=grwth")
+        page.wait_for_text("There is no view \u2018grwth\u2019 of the fleet", ".problem-box")
+        self.assertEqual(page.accessibility_faults(), [])
+        page.click_on("Growth", ".tabs a")
+        page.wait_for_text("grows", ".panel h2")
+        self.assertEqual(page.serious_complaints(), [])
+
     def test_it_fits_a_small_screen(self):
         self.serve()
         page = self.open_page(width=390, height=700)

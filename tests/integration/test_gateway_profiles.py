@@ -162,6 +162,26 @@ class Uploads(ViewCase):
         self.assertEqual(page.serious_complaints(), [])
 
 
+class Graph(ViewCase):
+    def test_its_text_stays_as_large_in_a_narrower_window(self):
+        self.start_gateway("no-such-target")
+        page = self.open_page("//file?shape=graph", width=1440, height=900)
+        page.wait_for_text("Drop a profile here")
+        page.drop(["wide.txt", "".join(f"main;branch_{n};leaf_{n} {n + 9}\n" for n in range(9)), 1])
+        page.wait_for("document.querySelectorAll('.graph svg .node').length > 9")
+        scale = "document.querySelector('.graph svg').getScreenCTM().a"
+        wide = page.evaluate(scale)
+        for width in (390, 900):
+            page.resize(width, 900)
+            page.wait_for(f"document.querySelector('.graph svg').getBoundingClientRect().width < {width} && Math.abs({scale} - {wide}) < 0.01 * {wide}")
+        # All of it is what the button shows.
+        page.resize(390, 900)
+        page.wait_for("document.querySelector('.graph svg').getBoundingClientRect().width < 390")
+        page.click_on("All")
+        page.wait_for(f"{scale} < 0.9 * {wide}")
+        self.assertEqual(page.serious_complaints(), [])
+
+
 class Captures(ViewCase):
     def test_a_cancelled_one_says_what_goes_on(self):
         agent = FakeAgent(self.agents, lambda _, target: None if target.startswith("/v1/profile")

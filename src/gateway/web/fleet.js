@@ -26,8 +26,6 @@ const find = (key, otherwise) => TIMES.find(([name]) => name === key) ?? TIMES.f
 class Fleet {
   constructor(page, values) {
     this.values = Object.fromEntries(['show', ...FILTER_KEYS, ...PICTURE_KEYS].map(key => [key, values.get(key) ?? '']));
-    if (!VIEWS.some(([key]) => key === this.values.show))
-      this.values.show = '';
     this.tabs = el('nav.tabs', { 'aria-label': 'Views' }, VIEWS.map(([key, text]) =>
       el('a', { href: this.link({ show: key }), 'aria-current': key === this.values.show ? 'page' : null }, text)));
     this.controls = el('div.controls');
@@ -67,6 +65,11 @@ class Fleet {
 
   /* Names of services, versions and hosts come from the snapshots of that time. */
   async start() {
+    const { show } = this.values;
+    if (!VIEWS.some(([key]) => key === show)) {
+      fill(this.place, problemBox({ message: `There is no view \u2018${show}\u2019 of the fleet`, hint: 'Choose one above.' }));
+      return;
+    }
     this.request = new AbortController();
     let hosts = [];
     try {

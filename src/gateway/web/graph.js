@@ -38,6 +38,23 @@ export class GraphView {
       button('Largest', () => this.goTo(this.nodes[0]), { title: 'The function that allocates most (Home)', disabled: this.nodes.length === 0 }),
       button('All', () => this.fit(), { title: 'All of it (0)' })), this.picture, this.said);
     this.listen();
+    this.resized = new ResizeObserver(() => this.resize());
+    this.resized.observe(this.picture);
+  }
+
+  /* Text is as large as before, around the same middle: scaled to a narrower window it could not be read. */
+  resize() {
+    const { width, height } = this.picture.getBoundingClientRect(), { size: before, shown } = this;
+    if (!this.picture.isConnected)
+      this.resized.disconnect();
+    if (!(width > 0))
+      return;
+    this.size = { width, height };
+    if (!before || (before.width === width && before.height === height))
+      return;
+    const scale = Math.min(before.width / shown.width, before.height / shown.height);
+    this.show({ x: shown.x + (shown.width - width / scale) / 2, y: shown.y + (shown.height - height / scale) / 2,
+      width: width / scale, height: height / scale });
   }
 
   listen() {
