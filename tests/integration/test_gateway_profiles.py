@@ -182,6 +182,26 @@ class Graph(ViewCase):
         self.assertEqual(page.serious_complaints(), [])
 
 
+class Ends(ViewCase):
+    def test_figures_of_a_target_that_has_ended_are_its_last_ones(self):
+        agent = FakeAgent(self.agents, lambda _, target: (200, {"runs": []} if target == "/v1/runs" else fake_status()))
+        self.start_gateway(agent.path)
+        page = self.open_page(f"/{os.getpid()}/runs")
+        page.wait_for_text("No run yet", "main")
+        agent.close()
+        page.wait_for_text("The figures below are its last ones.", ".problem-box")
+
+    def test_a_flame_graph_without_its_gateway_says_why(self):
+        gateway = self.start_gateway("no-such-target")
+        page = self.open_page("//file?shape=text")
+        page.wait_for_text("Drop a profile here")
+        page.drop(["new.txt", NEW, 1])
+        page.wait_for_text("parse", ".rows")
+        self.end(gateway)
+        page.click_on("Flame graph", ".segments button")
+        page.wait_for_text("Is heapctl serve still running?", ".picture")
+
+
 class Captures(ViewCase):
     def test_a_cancelled_one_says_what_goes_on(self):
         agent = FakeAgent(self.agents, lambda _, target: None if target.startswith("/v1/profile")

@@ -112,7 +112,7 @@ export function keepTrying(place, step, period_ms) {
       failures = 0;
     } catch (problem) {
       if (++failures === 3)
-        place.replaceChildren(problemBox(problem, el('p.quiet', 'The figures below are old. They are updated as soon as the target answers again.'),
+        place.replaceChildren(problemBox(problem, el('p.quiet', problem.status === 404 ? 'The figures below are its last ones.' : 'The figures below are old. They are updated as soon as the target answers again.'),
           el('a', { href: '#/' }, 'All targets')));
     }
   }, period_ms);

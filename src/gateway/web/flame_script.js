@@ -11,7 +11,7 @@ export async function loadFlame() {
     script.addEventListener('load', resolve);
     script.addEventListener('error', () => {
       loading = null;
-      reject(new Error('The flame graph\u2019s script did not load.'));
+      reject(Object.assign(new Error('The flame graph\u2019s script did not load.'), { hint: 'Is heapctl serve still running?' }));
     });
     document.head.append(script);
   });
