@@ -14,8 +14,8 @@
 #include "gateway/request.h"
 
 /* A request that waits for a read. */
-struct reader {
-	struct reader *next;
+struct read_waiter {
+	struct read_waiter *next;
 	struct waiting_clients *clients; /* NULL: they never leave */
 };
 
@@ -23,8 +23,8 @@ struct reader {
 struct shared_read {
 	struct shared_read *next;
 	struct backend *backend;
-	struct reader *readers;
-	bool is_cancelled; /* all readers' clients have left: it takes no more */
+	struct read_waiter *waiters;
+	bool is_cancelled; /* all waiters' clients have left: it takes no more */
 	const char *path;
 	unsigned waiting; /* threads that still use it, including the first */
 	bool is_done;
@@ -102,13 +102,13 @@ static bool fail_cancelled(const struct backend *backend, struct error *err)
 }
 
 /* Whether nothing waits for the read any more; with the mutex held. */
-static bool have_readers_left(struct shared_read *shared)
+static bool have_waiters_left(struct shared_read *shared)
 {
-	const struct reader *reader = shared->readers;
+	const struct read_waiter *waiter = shared->waiters;
 
-	while (reader != NULL && waiting_clients_have_left(reader->clients))
-		reader = reader->next;
-	shared->is_cancelled = shared->is_cancelled || reader == NULL;
+	while (waiter != NULL && waiting_clients_have_left(waiter->clients))
+		waiter = waiter->next;
+	shared->is_cancelled = shared->is_cancelled || waiter == NULL;
 	return shared->is_cancelled;
 }
 
@@ -117,7 +117,7 @@ static bool is_read_cancelled(void *context)
 	struct shared_read *const shared = context;
 
 	pthread_mutex_lock(&shared->backend->mutex);
-	const bool is_cancelled = have_readers_left(shared);
+	const bool is_cancelled = have_waiters_left(shared);
 	pthread_mutex_unlock(&shared->backend->mutex);
 	return is_cancelled;
 }
@@ -139,7 +139,7 @@ static bool acquire_call(
 	struct backend *backend, struct shared_read *shared, int64_t deadline_ms, struct error *err)
 {
 	while (backend->calls >= BACKEND_CALLS_MAX) {
-		if (shared != NULL && have_readers_left(shared))
+		if (shared != NULL && have_waiters_left(shared))
 			return fail_cancelled(backend, err);
 		if (clock_monotonic_ms() >= deadline_ms)
 			return fail_busy(backend, err);
@@ -249,13 +249,13 @@ static void remove_read(struct backend *backend, struct shared_read *shared)
 	*place = shared->next;
 }
 
-static void remove_reader(struct shared_read *shared, const struct reader *reader)
+static void remove_waiter(struct shared_read *shared, const struct read_waiter *waiter)
 {
-	struct reader **place = &shared->readers;
+	struct read_waiter **place = &shared->waiters;
 
-	while (*place != reader)
+	while (*place != waiter)
 		place = &(*place)->next;
-	*place = reader->next;
+	*place = waiter->next;
 }
 
 /* Waits for the same read by another request; with the mutex held. */
@@ -264,11 +264,11 @@ static bool join_read(struct backend *backend, struct shared_read *shared,
 	struct error *err)
 {
 	const int64_t deadline_ms = clock_monotonic_ms() + limit_ms;
-	struct reader reader = { shared->readers, clients };
+	struct read_waiter waiter = { shared->waiters, clients };
 	bool is_cancelled = false;
 	bool ok = false;
 
-	shared->readers = &reader;
+	shared->waiters = &waiter;
 	shared->waiting++;
 	while (!shared->is_done && !is_cancelled && clock_monotonic_ms() < deadline_ms) {
 		await_change(backend, deadline_ms);
@@ -286,7 +286,7 @@ static bool join_read(struct backend *backend, struct shared_read *shared,
 		answer->body = blob_share(shared->answer.body);
 		ok = true;
 	}
-	remove_reader(shared, &reader);
+	remove_waiter(shared, &waiter);
 	shared->waiting--;
 	pthread_cond_broadcast(&backend->changed);
 	return ok;
@@ -313,9 +313,9 @@ static void perform_read(
 static bool get(struct backend *backend, const char *path, struct waiting_clients *clients,
 	bool is_profile, int64_t limit_ms, struct backend_answer *answer, struct error *err)
 {
-	struct reader reader = { .clients = clients };
+	struct read_waiter waiter = { .clients = clients };
 	struct shared_read own = {
-		.backend = backend, .path = path, .waiting = 1, .readers = &reader
+		.backend = backend, .path = path, .waiting = 1, .waiters = &waiter
 	};
 
 	pthread_mutex_lock(&backend->mutex);
