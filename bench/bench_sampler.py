@@ -249,6 +249,8 @@ def counted(kind, folder, batches, settings):
         path.unlink()
     server.start(**(settings or {}))
     try:
+        if settings is not None and AGENT not in pathlib.Path(f"/proc/{server.process.pid}/maps").read_text():
+            raise RuntimeError("the agent is not in the server that is counted")
         server.load(batches)
     finally:
         server.stop()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Stacks of samples: time against libgcc's unwinder, cost and size of the tables, equality on real programs."""
+"""Stacks of samples: time and instructions against libgcc's unwinder, cost and size of the tables, equality on real programs."""
 import os
 import pathlib
 import shutil
@@ -15,7 +15,7 @@ from sampled_servers import SERVERS
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 ROUNDS = os.environ.get("BENCH_ROUNDS", "200")
-PARTS = os.environ.get("BENCH_PARTS", "times cover equality").split()
+PARTS = os.environ.get("BENCH_PARTS", "times instructions cover equality").split()
 
 PYTHON_WORK = """
 import json, re, sqlite3, threading
@@ -72,6 +72,28 @@ def times():
         frames, own, libgcc, built_us, rows, code = map(int, fields)
         print(f"  {frames:6} {own:8} {libgcc:11} {libgcc / own:7.1f}")
     print(f"  tables of the bench itself: {rows} rows of 8 bytes for {code / 1e6:.1f} MB of code in {built_us / 1000:.1f} ms")
+
+
+def instructions():
+    """What sampling adds, all of it, of a program whose blocks are all sampled alike: the agent, which is there in all three, counts in none."""
+    valgrind = shutil.which("valgrind")
+    if valgrind is None:
+        print("  instructions of a sample: valgrind is not installed")
+        return
+    counts = {}
+    with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder, "work.cc").write_text(CXX_WORK)
+        subprocess.run(["g++", "-O2", "-o", "work", "work.cc"], check=True, cwd=folder)
+        for name, active, unwinder in (("none", "false", {}), ("jemalloc", "true", {"HEAPCTL_UNWINDER": "jemalloc"}), ("heapctl", "true", {})):
+            environment = dict(os.environ, LD_PRELOAD=f"/usr/lib/x86_64-linux-gnu/libjemalloc.so.2 {BUILD / 'src/agent/libheapctl.so'}", HEAPCTL_DIR=folder,
+                               MALLOC_CONF=f"prof:true,prof_active:{active},lg_prof_sample:10", **unwinder)
+            # The agent's thread gets its turn.
+            subprocess.run([valgrind, "--tool=callgrind", "--fair-sched=yes", f"--callgrind-out-file={folder}/{name}", "./work"], cwd=folder,
+                           env=environment, check=True, capture_output=True)
+            counts[name] = next(int(line.split()[1]) for line in pathlib.Path(folder, name).read_text().splitlines() if line.startswith("totals:"))
+    by_jemalloc, by_heapctl = (counts[name] - counts["none"] for name in ("jemalloc", "heapctl"))
+    print(f"  instructions that samples of jemalloc add to a C++ program with exceptions: {by_jemalloc / 1e6:.0f} million with libgcc's unwinder,"
+          f" {by_heapctl / 1e6:.0f} million with heapctl's: {by_jemalloc / by_heapctl:.1f}x", flush=True)
 
 
 def cover():
@@ -170,6 +192,6 @@ def equality():
         print(f"  {name:16} {total[0]:8} {total[1]:10} {total[2]:8} {total[3]:7} {total[4] / stacks:14.0f} {total[5] / stacks:16.0f}", flush=True)
 
 
-for part, measure in {"times": times, "cover": cover, "equality": equality}.items():
+for part, measure in {"times": times, "instructions": instructions, "cover": cover, "equality": equality}.items():
     if part in PARTS:
         measure()

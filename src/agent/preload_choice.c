@@ -14,7 +14,7 @@ static const char launchers[] =
 	"setpriv:"
 	"setarch:su:sudo:runuser:timeout:stdbuf:time:start-stop-daemon:systemd-run:tini:dumb-init:"
 	"catatonit:gosu:su-exec:chpst:unshare:nsenter:chroot:strace:ltrace:perf:gdb:valgrind:"
-	"script:"
+	"valgrind.bin:script:"
 	"prlimit:choom:cgexec:bwrap:doas:authbind:envdir:softlimit:systemd-cat:linux32:linux64:"
 	"flock:xargs:heapctl";
 
