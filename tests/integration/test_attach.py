@@ -62,7 +62,7 @@ class AttachCase(Case):
     # What start_waits() starts.
     waiting_program = "attached"
     # Why an attach may fail that came at a wrong moment of a storm; it leaves nothing.
-    may_fail_by = r"could be used|stood still|did not stop"
+    may_fail_by = r"could be used|stood still|did not stop|have been taken meanwhile"
 
     def attach_and_detach(self, process, *arguments):
         """Whether both were done."""

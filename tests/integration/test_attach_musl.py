@@ -32,7 +32,7 @@ def needs_musl(case):
 class MuslCase(AttachCase):
     waiting_program = "attached_musl"
 
-    may_fail_by = r"could be used, and they have stood still|could be used in \d+ ms|stands in the way|did not stop"
+    may_fail_by = r"could be used, and they have stood still|could be used in \d+ ms|stands in the way|did not stop|have been taken meanwhile"
 
     def start_storm(self, *words):
         return self.start_ready(PROGRAMS / "storms_musl", *words)

@@ -28,7 +28,7 @@ def needs_static(case):
 
 
 class StaticCase(AttachCase):
-    may_fail_by = r"stood in the first instructions|stood still|could be used in \d+ ms|did not stop|has ended"
+    may_fail_by = r"stood in the first instructions|stood still|could be used in \d+ ms|did not stop|has ended|have been taken meanwhile"
 
     def start_program(self, name, *words):
         return self.start_ready(PROGRAMS / name, *words)
