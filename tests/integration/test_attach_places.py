@@ -140,13 +140,18 @@ class Users(PlacesCase):
         process.stdin.flush()
         self.assertEqual(process.stdout.readline(), "done\n")
 
-    def test_a_program_that_acts_for_several_users(self):
-        """Its agent has made the socket as one of them, and cannot remove that of another."""
+    def start_for_users(self):
+        """The program, and a folder of one of its users."""
         process = self.start_ready(sys.executable, "-c", ACTS_FOR_USERS)
         os.chmod(self.folder, 0o711)
         folder = os.path.join(self.folder, "of-user")
         os.mkdir(folder, 0o700)
         os.chown(folder, 65534, -1)
+        return process, folder
+
+    def test_a_program_that_acts_for_several_users(self):
+        """Its agent has made the socket as one of them, and cannot remove that of another."""
+        process, folder = self.start_for_users()
         self.attach(process.pid)
         self.tell(process, 65534)
         self.detach(process.pid)
@@ -158,11 +163,7 @@ class Users(PlacesCase):
         self.assertIsNone(agent_thread(process.pid))
 
     def test_an_agent_of_a_user_that_the_program_is_no_more_is_not_trusted(self):
-        process = self.start_ready(sys.executable, "-c", ACTS_FOR_USERS)
-        os.chmod(self.folder, 0o711)
-        folder = os.path.join(self.folder, "of-user")
-        os.mkdir(folder, 0o700)
-        os.chown(folder, 65534, -1)
+        process, folder = self.start_for_users()
         self.tell(process, 65534)
         self.heapctl("attach", process.pid, env={"HEAPCTL_DIR": folder})
         self.tell(process, 0)
