@@ -82,16 +82,11 @@ static bool examine_kind(struct diagnosis *diagnosis, const struct subject *subj
 			"use the heapctl that was built for it",
 			"the program is for another kind of machine than this heapctl (32 bit): "
 			"the agent cannot be loaded");
-	else if (subject->modules.has_musl)
-		diagnosis_add(diagnosis, FINDING_NOTE, "musl", "",
-			"the program is linked with musl: the agent cannot be preloaded, only "
-			"attached");
 	else if (subject->modules.is_go && !subject->modules.has_libc)
 		diagnosis_add(diagnosis, FINDING_WRONG, "go-program", PROGRAM_GO_HINT,
 			"the program is a static Go program: its memory is that of Go's runtime, "
 			"and the agent cannot be loaded");
-	return subject->is_foreign || subject->modules.has_musl ||
-	       (subject->modules.is_go && !subject->modules.has_libc);
+	return subject->is_foreign || (subject->modules.is_go && !subject->modules.has_libc);
 }
 
 static bool has_jemalloc(const struct subject *subject)
@@ -120,9 +115,10 @@ static void examine_allocator(struct diagnosis *diagnosis, const struct subject 
 			"it has no jemalloc, and no malloc of another kind");
 	else
 		diagnosis_add(diagnosis, FINDING_NOTE, "no-jemalloc",
-			is_static(subject) ? ""
-					   : "heapctl samples any malloc; for jemalloc, use "
-					     "heapctl run --jemalloc",
+			is_static(subject) || modules->has_musl
+				? ""
+				: "heapctl samples any malloc; for jemalloc, use "
+				  "heapctl run --jemalloc",
 			"it has no jemalloc; its malloc is that of %s",
 			modules->other_allocator[0] != '\0'		? modules->other_allocator
 			: modules->sanitizer[0] != '\0'			? modules->sanitizer
@@ -136,6 +132,10 @@ static void examine_allocator(struct diagnosis *diagnosis, const struct subject 
 			has_jemalloc(subject)
 				? ", and jemalloc's profiler may abort it at its start"
 				: "");
+	else if (modules->has_musl && modules->agent[0] == '\0')
+		diagnosis_add(diagnosis, FINDING_NOTE, "musl", "",
+			"the program is linked with musl: the agent cannot be preloaded, only "
+			"attached");
 }
 
 /* Libraries that LD_PRELOAD names and that were not loaded. */
@@ -373,10 +373,10 @@ static void examine_missing_agent(struct diagnosis *diagnosis, const struct subj
 	struct error advice = { 0 };
 
 	if (attach_advise(subject->process, &subject->modules, &advice) == ATTACH_NOW)
-		error_hint(&advice, "load one with heapctl attach %d, or %s",
-			(int)subject->process->pid,
-			is_static(subject) ? "link libheapctl.a into it"
-					   : "start it with heapctl run");
+		error_hint(&advice, "load one with heapctl attach %d%s", (int)subject->process->pid,
+			subject->modules.has_musl ? ""
+			: is_static(subject)	  ? ", or link libheapctl.a into it"
+						  : ", or start it with heapctl run");
 	diagnosis_add(diagnosis, FINDING_WRONG, "no-agent", advice.hint,
 		"it has no agent, so heapctl cannot profile it");
 }

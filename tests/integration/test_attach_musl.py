@@ -118,7 +118,9 @@ class Attached(MuslCase):
 
     def test_verbs(self):
         process = self.start_waits(1)
-        self.assertIn("can-attach", self.heapctl("doctor", process.pid, "--json")[0])
+        found = {finding["code"]: finding for finding in json.loads(self.heapctl("doctor", process.pid, "--json", code=1)[0])["findings"]}
+        self.assertEqual(found["no-agent"]["hint"], f"load one with heapctl attach {process.pid}")
+        self.assertLessEqual({"musl", "can-attach"}, found.keys())
         row = next(row for row in json.loads(self.heapctl("ps", "--all", "--json")[0]) if row.get("pid") == process.pid)
         self.assertEqual((row["can_attach"], row["problem"]), (True, ""))
         self.assertIn(f"heapctl attach {process.pid} loads one while it runs", self.heapctl("status", process.pid, code=1)[1])
