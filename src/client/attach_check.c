@@ -91,8 +91,10 @@ static bool check_threads(const struct process *process, bool is_forced, struct 
 		/* The user can end another one, and then attach. */
 		error_set(err, is_ours ? ERROR_STATE : ERROR_TIMEOUT, "%s[%d] is traced by %s[%d]",
 			process->name, (int)process->pid, tracer.name, (int)tracer.pid);
-		return error_hint(err, is_ours ? "it is just attaching: try again"
-					       : "end that first, as a process has one tracer");
+		if (is_ours)
+			return error_hint(err, "it is just attaching: try again");
+		return error_hint(err, "end %s[%d] first, as a process has one tracer", tracer.name,
+			(int)tracer.pid);
 	}
 	if (!facts.has_filter || is_forced)
 		return true;

@@ -974,7 +974,7 @@ class Offered(AttachCase):
         trace(self, process.pid)
         for command in ("top", "status"):
             message = self.heapctl(command, process.pid, code=1)[1]
-            self.assertIn(f"end that first, as a process has one tracer, then heapctl attach {process.pid}", message)
+            self.assertRegex(message, rf"end \S+\[\d+\] first, as a process has one tracer, then heapctl attach {process.pid}")
             self.assertNotIn("heapctl run", message)
 
     def test_not_where_it_would_be_refused(self):
