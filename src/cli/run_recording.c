@@ -162,18 +162,26 @@ struct exit_profile {
 	size_t other_count; /* of the exits of processes that it started */
 };
 
+/* Dumps of jemalloc while the program runs, and a profile that was not finished, end otherwise. */
+static bool is_final(const char *path)
+{
+	static const char end[] = ".f.heap";
+	const size_t size = strlen(path);
+
+	return size >= sizeof end - 1 && strcmp(path + size - (sizeof end - 1), end) == 0;
+}
+
 static void consider(const char *path, void *context)
 {
 	struct exit_profile *const found = context;
 	const char *const name = strrchr(path, '/') + 1;
-	const bool is_exit = strncmp(path, found->exit_prefix, strlen(found->exit_prefix)) == 0;
+	const bool is_of_exit =
+		is_final(path) && strncmp(path, found->exit_prefix, strlen(found->exit_prefix)) == 0;
 
-	const bool is_signal = strcmp(name, "signal") == 0;
-
-	if (is_exit || (found->path[0] == '\0' && is_signal))
+	if (is_of_exit || (found->path[0] == '\0' && strcmp(name, "signal") == 0))
 		snprintf(found->path, sizeof found->path, "%s", path);
-	found->is_of_exit |= is_exit;
-	found->other_count += !is_exit && !is_signal;
+	found->is_of_exit |= is_of_exit;
+	found->other_count += is_final(path) && !is_of_exit;
 }
 
 /* Returns false. */

@@ -349,6 +349,20 @@ class Recording(Case):
         self.assertIn(b"left no profile", process.stderr.read())
         self.assertFalse(os.path.exists(path))
 
+    def test_dumps_while_it_runs_are_not_taken_for_that_of_the_exit(self):
+        path, code = os.path.join(self.folder, "out.heap"), "import ctypes; kept = [bytes(50000) for _ in range(600)]; ctypes.CDLL(None).exit(0)"
+        self.heapctl("run", "--jemalloc", "--record", path, "--conf", "lg_prof_sample:12,lg_prof_interval:20", "--", python(), "-c", code)
+        size = pathlib.Path(path).read_text().splitlines()[1].split(":")[2]
+        self.assertGreater(int(size.split()[0]), 600 * 50_000)
+
+    def test_a_profile_that_was_not_finished_is_not_taken(self):
+        """The program is killed before it gives the file its name."""
+        path = os.path.join(self.folder, "out.heap")
+        code = "import os; pid = os.getpid(); print('x', file=open(f'{os.environ[\"HEAPCTL_FINAL\"]}.{pid}.0.f.heap.{pid}.{0:016x}', 'w'), flush=True); os.kill(pid, 9)"
+        said = self.heapctl("run", "--record", path, "--", python(), "-c", code, code=128 + signal.SIGKILL)[1]
+        self.assertIn("the program left no profile: it did not get as far as an orderly exit", said)
+        self.assertFalse(os.path.exists(path))
+
     def test_profiles_of_other_processes_are_reported(self):
         """A script that waits for the program which is meant has none of its own."""
         path, name = os.path.join(self.folder, "out.heap"), os.path.basename(python())
