@@ -245,6 +245,10 @@ static enum attempt try_threads(const struct injection *injection,
 			*refusal = "waits for a device or for a child (D)";
 			continue;
 		}
+		if (!thread_has_users_of_main(injection->remote.pid, thread)) {
+			*refusal = other_user;
+			continue;
+		}
 		const enum attempt attempt =
 			try_thread(injection, thread, &borrowed->stops, refusal, failure);
 		borrowed->thread = thread;
