@@ -140,6 +140,7 @@ static void without_a_list_the_first_that_is_no_launcher(void **state)
 	assert_int_equal(decide("", "/usr/sbin/named", preload, ""), PRELOAD_START_AND_NAME);
 	assert_int_equal(decide("", "/bin/dash", preload, ""), PRELOAD_STAY_OUT);
 	assert_int_equal(decide("", "/usr/bin/env", preload, ""), PRELOAD_STAY_OUT);
+	assert_int_equal(decide("", "/usr/bin/valgrind.bin", preload, ""), PRELOAD_STAY_OUT);
 }
 
 static void linked_programs_decide_for_themselves(void **state)
