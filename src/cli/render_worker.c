@@ -47,6 +47,9 @@ static void restrain(void)
 	limit(RLIMIT_CORE, 0);
 	limit(RLIMIT_CPU, WORKER_WALL_MS / 1000);
 	limit(RLIMIT_FSIZE, WORKER_OUTPUT_BYTES);
+	/* A debug file of more bytes than that costs the names of its functions, not the picture.
+	 */
+	signal(SIGXFSZ, SIG_IGN);
 	if (nice(WORKER_NICE) < 0)
 		return;
 }

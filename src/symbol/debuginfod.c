@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -115,7 +116,26 @@ void debuginfod_free(struct debuginfod *debuginfod)
 	free(debuginfod);
 }
 
-static void explain(int errnum, struct buffer *problem, struct buffer *hint)
+/* What is asked for: `source` is NULL for the debug file. */
+struct wanted_file {
+	const char *build_id;
+	const char *source;
+};
+
+/* A debug file may have gigabytes; one that is above the process's own limit would end it. */
+static long bytes_max(const struct wanted_file *wanted)
+{
+	struct rlimit limit;
+
+	if (wanted->source != NULL)
+		return SOURCE_BYTES_MAX;
+	return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur > LONG_MAX
+		       ? LONG_MAX
+		       : (long)limit.rlim_cur;
+}
+
+static void explain(
+	const struct wanted_file *wanted, int errnum, struct buffer *problem, struct buffer *hint)
 {
 	/* The servers do not have it: nothing to say. */
 	if (errnum == ENOENT)
@@ -125,20 +145,22 @@ static void explain(int errnum, struct buffer *problem, struct buffer *hint)
 	if (errnum == ETIME || errnum == EINTR || errnum == ECANCELED) {
 		buffer_append_string(problem, "the debuginfod servers did not answer in time");
 		buffer_append_string(hint, "try again later, or allow more time");
-	} else if (errnum == EFBIG) {
+	} else if (errnum == EFBIG && wanted->source != NULL) {
 		buffer_append_string(
 			problem, "what the debuginfod servers have is too long for a source file");
+	} else if (errnum == EFBIG) {
+		buffer_printf(problem,
+			"the debug file of the debuginfod servers has more than the %ld bytes that "
+			"this process may write",
+			bytes_max(wanted));
+		buffer_append_string(hint,
+			"download it once with heapctl report --debuginfod, as the same user and "
+			"without that limit");
 	} else {
 		buffer_printf(problem, "the debuginfod servers failed: %s", strerror(errnum));
 		buffer_append_string(hint, "check the URL and the network");
 	}
 }
-
-/* What is asked for: `source` is NULL for the debug file. */
-struct wanted_file {
-	const char *build_id;
-	const char *source;
-};
 
 static bool fetch(struct debuginfod *debuginfod, const struct wanted_file *wanted,
 	struct buffer *path, struct buffer *problem, struct buffer *hint)
@@ -150,19 +172,20 @@ static bool fetch(struct debuginfod *debuginfod, const struct wanted_file *wante
 	if (debuginfod->deadline_ms == 0)
 		debuginfod->deadline_ms = clock_monotonic_ms() + debuginfod->timeout_ms;
 	if (clock_monotonic_ms() >= debuginfod->deadline_ms) {
-		explain(ETIME, problem, hint);
+		explain(wanted, ETIME, problem, hint);
 		return false;
 	}
 	atomic_store(&current_deadline_ms, debuginfod->deadline_ms);
 	atomic_store(&current_is_too_long, false);
-	atomic_store(&current_bytes_max, wanted->source == NULL ? LONG_MAX : SOURCE_BYTES_MAX);
+	atomic_store(&current_bytes_max, bytes_max(wanted));
 	const int fd = wanted->source == NULL
 			       ? debuginfod->find_debuginfo(debuginfod->client, build_id, 0, &found)
 			       : debuginfod->find_source(
 					 debuginfod->client, build_id, 0, wanted->source, &found);
 	if (fd < 0) {
 		const bool is_late = clock_monotonic_ms() >= debuginfod->deadline_ms;
-		explain(is_late				    ? ETIME
+		explain(wanted,
+			is_late				    ? ETIME
 			: atomic_load(&current_is_too_long) ? EFBIG
 							    : -fd,
 			problem, hint);

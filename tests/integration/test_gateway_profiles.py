@@ -250,21 +250,43 @@ class Source(ViewCase):
         self.assertEqual(page.serious_complaints(), [])
 
 
-    def test_source_comes_from_the_servers_that_are_allowed(self):
+class Servers(ViewCase):
+    """What debuginfod servers have."""
+    BUILD_ID = "0123456789abcdef"
+    NAMELESS = f"""heap_v2/1
+  t*: 1: 64 [0: 0]
+@ 0x401011
+  t*: 1: 64 [0: 0]
+
+MAPPED_LIBRARIES:
+400000-500000 r-xp 00000000 08:01 7 /opt/work
+#build-id 400000 {BUILD_ID}
+""".encode()
+
+    def setUp(self):
+        super().setUp()
         try:
             ctypes.CDLL("libdebuginfod.so.1")
         except OSError:
             self.skipTest("libdebuginfod1 is not installed")
-        server = DebugFileServer(self, {}, {("0123456789abcdef", "/build/work.c"): "int work(void)\n{\n\treturn served;\n}\n"})
+        self.server = DebugFileServer(self, {}, {(self.BUILD_ID, "/build/work.c"): "int work(void)\n{\n\treturn served;\n}\n"})
+        self.start_gateway("--debuginfod", self.server.url, "no-such-target", env=dict(os.environ, DEBUGINFOD_CACHE_PATH=f"{self.folder}/client"))
+
+    def test_a_debug_file_that_is_too_long_costs_the_names_alone(self):
+        self.server.files, self.server.is_endless = {self.BUILD_ID: "/dev/null"}, True
+        answer = self.expect(self.post("/api/v1/file?format=text", body=self.NAMELESS), 200)
+        self.assertIn("[work]+0x1010", answer.text)
+        self.assertTrue(self.server.asked)
+
+    def test_source_comes_from_the_servers_that_are_allowed(self):
         here = pathlib.Path(self.folder, "here.c")
         here.write_text("\n\nsecret\n")
-        self.start_gateway("--debuginfod", server.url, "no-such-target", env=dict(os.environ, DEBUGINFOD_CACHE_PATH=f"{self.folder}/client"))
         # The gateway's own files are none of theirs.
-        answer = self.expect(self.post("/api/v1/file?format=source&function=work", body=pprof_with_file(str(here), "0123456789abcdef")), 200)
+        answer = self.expect(self.post("/api/v1/file?format=source&function=work", body=pprof_with_file(str(here), self.BUILD_ID)), 200)
         self.assertNotIn("secret", answer.text)
         page = self.open_page("//file?shape=source&function=work")
         page.wait_for_text("Drop a profile here")
-        page.drop(["work.pb", list(pprof_with_file("/build/work.c", "0123456789abcdef")), 1])
+        page.drop(["work.pb", list(pprof_with_file("/build/work.c", self.BUILD_ID)), 1])
         page.wait_for_text("return served;", ".source")
         self.assertEqual(page.serious_complaints(), [])
 

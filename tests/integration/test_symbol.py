@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shutil
 import subprocess
 import tempfile
@@ -593,9 +594,9 @@ class Servers(BuiltOnce):
         self.server = DebugFileServer(self, {self.build_id: debug})
         self.url = self.server.url
 
-    def ask(self, *options):
+    def ask(self, *options, **others):
         environment = dict(os.environ, DEBUGINFOD_CACHE_PATH=os.path.join(self.folder, "client"), DEBUGINFOD_URLS="")
-        return json.loads(run(TOOL, "--no-demangle", *options, self.stripped, *map(hex, self.addresses[:200]), env=environment))
+        return json.loads(run(TOOL, "--no-demangle", *options, self.stripped, *map(hex, self.addresses[:200]), env=environment, **others))
 
     def test_debug_file_is_downloaded_on_request(self):
         module = self.ask("--debuginfod", self.url)["modules"][0]
@@ -610,6 +611,13 @@ class Servers(BuiltOnce):
     def test_server_without_the_file_is_ignored(self):
         self.server.files = {}
         self.assertIn("stripped", self.ask("--debuginfod", self.url)["modules"][0]["problem"])
+
+    def test_a_file_that_may_not_be_written_is_not_downloaded(self):
+        """Above a limit of the process (RLIMIT_FSIZE) it would end it, as in what the gateway starts."""
+        self.server.claimed = 1 << 30
+        module = self.ask("--debuginfod", self.url, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)))["modules"][0]
+        self.assertIn("has more than the 1048576 bytes that this process may write", module["problem"])
+        self.assertEqual("dynamic", module["source"])
 
     def test_silent_server_ends_with_the_deadline(self):
         self.server.is_silent = True

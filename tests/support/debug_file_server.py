@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A server of debug files and sources, as debuginfod is one: GET /buildid/BUILD-ID/debuginfo, /buildid/BUILD-ID/source/PATH."""
+import contextlib
 import http.server
 import pathlib
 import threading
@@ -9,12 +10,12 @@ import urllib.parse
 class DebugFileServer:
     """On loopback until the test ends. `files` may be changed: paths by build-id; so may `sources`: texts by (build-id, path). `asked` has the
     paths of all requests. While `is_silent` it answers none. With `claimed` it says that each answer has so many bytes, and sends no more than
-    there are."""
+    there are. While `is_endless` what it has is of unknown size, and has no end."""
 
     def __init__(self, case, files, sources=None):
         outer = self
         self.files, self.asked, self.is_silent, self.released = files, [], False, threading.Event()
-        self.sources, self.claimed = sources or {}, None
+        self.sources, self.claimed, self.is_endless = sources or {}, None, False
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
@@ -25,6 +26,12 @@ class DebugFileServer:
                     return
                 body = outer.find(path)
                 self.send_response(404 if body is None else 200)
+                if outer.is_endless and body is not None:
+                    self.end_headers()
+                    with contextlib.suppress(OSError):
+                        while not outer.released.is_set():
+                            self.wfile.write(bytes(1 << 20))
+                    return
                 self.send_header("Content-Length", str(outer.claimed or len(body or b"")))
                 self.end_headers()
                 self.wfile.write(body or b"")
