@@ -12,6 +12,32 @@ static bool shows_means(const struct report_options *options)
 	       (options->output == REPORT_RENDER && strcmp(options->renderer->name, "text") == 0);
 }
 
+/* All but those that other programs read. */
+static bool shows_units(const struct report_options *options)
+{
+	static const char *const others[] = { "collapsed", "callgrind", "flame", "flame-data",
+		"json", "rows" };
+
+	if (options->output == REPORT_RAW || options->output == REPORT_PPROF)
+		return false;
+	for (size_t i = 0; options->output == REPORT_RENDER && i < sizeof others / sizeof *others;
+		i++) {
+		if (strcmp(options->renderer->name, others[i]) == 0)
+			return false;
+	}
+	return true;
+}
+
+static bool check_unit(const struct report_session *session, struct error *err)
+{
+	const struct report_options *const options = session->options;
+
+	if (options->render.unit != RENDER_UNIT_DEFAULT && !shows_units(options))
+		return error_set(err, ERROR_USAGE,
+			"--unit goes with text reports, call graphs, source and assembly");
+	return quantity_check_unit(session->profiles[0]->kind, options->render.unit, err);
+}
+
 static bool check_mean(const struct report_session *session, struct error *err)
 {
 	const struct report_options *const options = session->options;
@@ -25,6 +51,9 @@ static bool check_mean(const struct report_session *session, struct error *err)
 	if (session->base_count != 0 || options->fragmentation)
 		return error_set(err, ERROR_USAGE, "there is no mean of %s",
 			options->fragmentation ? "--fragmentation" : "a difference");
+	if (options->mean_delay && session->profiles[0]->kind == PROFILE_CONTENTION)
+		return error_set(err, ERROR_USAGE,
+			"--mean_delay sums up means: leave out --mean_delay, or --mean");
 	return style != QUANTITY_COUNT ||
 	       error_set(err, ERROR_USAGE,
 		       "a mean is of bytes or times, and these figures are counts");
@@ -32,8 +61,6 @@ static bool check_mean(const struct report_session *session, struct error *err)
 
 bool report_figures_check(const struct report_session *session, struct error *err)
 {
-	const struct render_options *const render = &session->options->render;
-
-	return quantity_check_unit(session->profiles[0]->kind, render->unit, err) &&
-	       (!render->mean || check_mean(session, err));
+	return check_unit(session, err) &&
+	       (!session->options->render.mean || check_mean(session, err));
 }

@@ -227,8 +227,8 @@ const struct verb_option report_option_table[] = {
 	{ 0, "confidence", 0, NULL, .help = "standard errors and sample counts",
 		SWITCH(render.confidence) },
 	{ OPTION_UNIT, "unit", 0, "UNIT",
-		.help = "of text reports and call graphs: b, kb, mb, gb, tb; ns, us, ms, s; auto: "
-			"the one of the total",
+		.help = "of text reports, call graphs, source and assembly: b, kb, mb, gb, tb; ns, "
+			"us, ms, s; auto: the one of the total",
 		.complete = "auto b kb mb gb tb ns us ms s" },
 	{ 0, "mean", 0, NULL,
 		.help = "for --text: bytes of one object, or time of one delay, in place of the "

@@ -472,19 +472,24 @@ static bool write_output(
 	return file_write_fd(fd, path, out->data, out->size, err);
 }
 
-/* With mean=true the others would show sums. */
+static bool is_one_of(const char *name, const char *const *names)
+{
+	while (*names != NULL && strcmp(*names, name) != 0)
+		names++;
+	return *names != NULL;
+}
+
+/* With mean=true a command that knows no means would show sums. */
 static bool check_figures(
 	const struct shell *shell, const struct shell_command *command, struct error *err)
 {
-	static const char *const others[] = { "text", "top", "proto", "raw", "options", "o",
-		"help" };
+	static const char *const without[] = { "proto", "raw", "options", "o", "help", NULL };
+	static const char *const with_means[] = { "text", "top", NULL };
 
-	if (!shell->settings.options.render.mean)
+	if (is_one_of(command->name, without))
+		return true;
+	if (!shell->settings.options.render.mean || is_one_of(command->name, with_means))
 		return report_figures_check(&shell->session, err);
-	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-		if (strcmp(command->name, others[i]) == 0)
-			return i > 1 || report_figures_check(&shell->session, err);
-	}
 	error_set(err, ERROR_USAGE, "mean=true is for top alone");
 	return error_hint(err, "mean= takes it back");
 }

@@ -174,7 +174,9 @@ bool render_text(const struct view *view, const struct render_options *options, 
 	struct text_row *rows = make_rows(view, totals, counts, options, &count);
 	double running = 0;
 
-	(void)err;
+	if (options->mean && view->total[view->counter] != 0 &&
+		view->total[counter_of_objects(view->counter)] == 0)
+		return error_set(err, ERROR_USAGE, "there is no mean: no objects were counted");
 	append_total(out, view, options);
 	append_explanation(out, view, options);
 	if (options->confidence)

@@ -833,7 +833,9 @@ class Report(unittest.TestCase):
         for options, message in ((["--unit=ms"], "the unit ms is not one of bytes"), (["--unit=lb"], "invalid value for --unit: 'lb'; use default, auto, b,"),
                                  (["--mean", "--flame"], "--mean goes with --text alone"), (["--mean", "--pprof"], "--mean goes with --text alone"),
                                  (["--mean", "--confidence"], "leave out --confidence"), (["--mean", "--inuse_objects"], "these figures are counts"),
-                                 (["--mean", f"--base={self.first}"], "there is no mean of a difference")):
+                                 (["--mean", f"--base={self.first}"], "there is no mean of a difference"),
+                                 *((["--unit=kb", f"--{output}"], "--unit goes with text reports, call graphs, source and assembly")
+                                   for output in ("json", "rows", "flame", "flame-data", "collapsed", "callgrind", "pprof", "raw"))):
             with self.subTest(options=options):
                 self.assertIn(message, run("report", *options, self.first, code=2).stderr.decode())
         out, err = self.shell("mean=true", "tree", "unit=ms", "top", "unit=", "top")
@@ -842,6 +844,21 @@ class Report(unittest.TestCase):
         self.assertIn("Mean of", out)
         # A mean is of all objects of a function: here they have one size.
         self.assertEqual(rows(text("report", "--mean", self.first))["load_table"], (TABLE // 3, TABLE // 3))
+
+    def test_a_unit_of_other_figures_keeps_no_command_without_figures_from_working(self):
+        profile = self.path("in_ms.heap")
+        out, err = self.shell("unit=ms", "options", f"raw > {profile}", "unit=")
+        self.assertNotIn("the unit ms", err)
+        self.assertRegex(out, r"(?m)^  unit=ms ")
+        self.assertTrue(os.path.exists(profile))
+
+    def test_a_mean_is_of_what_was_counted(self):
+        stacks, delays = (pathlib.Path(self.path(name)) for name in ("uncounted.txt", "delays.txt"))
+        stacks.write_text("main;parse 300\n")
+        delays.write_text("--- contention\ncycles/second=1000\n4000 2 @ 0x500 0x601\n9000 3 @ 0x500 0x701\n")
+        self.assertIn("there is no mean: no objects were counted", run("report", "--mean", stacks, code=2).stderr.decode())
+        self.assertIn("Mean of 5: 2.600 seconds", text("report", "--mean", delays))
+        self.assertIn("leave out --mean_delay, or --mean", run("report", "--mean", "--mean_delay", delays, code=2).stderr.decode())
 
     def test_words_of_pprof_alone_are_settings(self):
         for word, setting in (("cum", "sort=cum"), ("lines", "granularity=lines"), ("files  ", "granularity=files"), ("noinlines", "noinlines=true"),
