@@ -324,14 +324,16 @@ void stack_filter_prepare(
 }
 
 /* The innermost frame that prune_from means, of those that are shown; false when there is none. */
-static bool find_end(
-	struct stack_filter *stack_filter, const struct profile_location *location, uint32_t *at)
+static bool find_end(struct stack_filter *stack_filter, size_t position, uint32_t *at)
 {
 	struct filter *const filter = stack_filter->filter;
+	const struct profile_location *const location = &stack_filter->profile->locations[position];
 	const struct profile_frame *const frames =
 		stack_filter->profile->frames + location->first_frame;
 
-	for (*at = 0; *at < location->frame_count; ++*at) {
+	*at = stack_filter->wrapper_facts == NULL ? 0
+						  : stack_filter->wrapper_facts[position].inlined;
+	for (; *at < location->frame_count; ++*at) {
 		const struct profile_frame *const frame = &frames[*at];
 		if (frame->function[0] != '\0' &&
 			filter_matches_function(
@@ -355,7 +357,7 @@ static void find_ends(struct stack_filter *stack_filter)
 	for (size_t i = 0; i < profile->location_count; i++) {
 		stack_filter->pruned[i] = 0;
 		if ((stack_filter->facts[i] & LOCATION_IS_DROPPED) != 0 ||
-			!find_end(stack_filter, &profile->locations[i], &at))
+			!find_end(stack_filter, i, &at))
 			continue;
 		stack_filter->pruned[i] = at;
 		stack_filter->facts[i] |= LOCATION_IS_END;

@@ -52,11 +52,12 @@ static void names_say_what_may_be_a_wrapper(void **state)
 			fail_msg("%s", none[i]);
 }
 
-/* What a report shows of stacks as "root;leaf COUNT". */
-static void assert_shown(const char *stacks, enum stack_pruning pruning, const char *wanted)
+/* What a report shows of stacks as "root;leaf COUNT". `prune_from` may be NULL. */
+static void assert_shown_from(
+	const char *stacks, enum stack_pruning pruning, const char *prune_from, const char *wanted)
 {
 	CLEANUP(buffer_deinit) struct buffer out = { 0 };
-	const struct filter_text everything = { 0 };
+	const struct filter_text everything = { .prune_from = prune_from };
 	CLEANUP(filter_cleanup) struct filter *filter = NULL;
 	CLEANUP(profile_cleanup) struct profile *profile = must_read_text(stacks);
 	struct view *view = NULL;
@@ -78,6 +79,11 @@ static void assert_shown(const char *stacks, enum stack_pruning pruning, const c
 	}
 	assert_string_equal(buffer_string(&out), wanted);
 	view_free(view);
+}
+
+static void assert_shown(const char *stacks, enum stack_pruning pruning, const char *wanted)
+{
+	assert_shown_from(stacks, pruning, NULL, wanted);
 }
 
 static void callers_of_wrappers_are_the_leaves(void **state)
@@ -160,6 +166,10 @@ static void wrappers_that_were_inlined_are_cut_off_too(void **state)
 	assert_shown(text, PRUNE_ALLOCATOR,
 		"main;serve;std::allocator_traits::allocate (inline);"
 		"std::__new_allocator::allocate (inline)\n");
+	/* Which are no longer there for prune_from. */
+	assert_shown_from(text, PRUNE_WRAPPERS, "^(main|.*::allocate)$", "main\n");
+	assert_shown_from(text, PRUNE_ALLOCATOR, "^(main|.*_traits::allocate)$",
+		"main;serve;std::allocator_traits::allocate (inline)\n");
 }
 
 /* Its entries often jump to these, and are not in the stack then. */
