@@ -235,7 +235,11 @@ bool mesos_download(struct gateway *gateway, const struct request *request, stru
 {
 	CLEANUP(backend_cleanup) struct backend *backend = NULL;
 	CLEANUP(blob_cleanup) struct blob *result = NULL;
-	struct profile_render render = { .format = wanted_format(request), .base_id = -1 };
+	struct profile_render render = {
+		.format = wanted_format(request),
+		.base_id = -1,
+		.debuginfod = gateway->debuginfod,
+	};
 
 	if (!gateway_find(gateway, request, &backend, err))
 		return fail(err, reply);
@@ -260,6 +264,7 @@ bool mesos_diff(struct gateway *gateway, const struct request *request, struct r
 		.format = profile_format_find(format == NULL ? "text" : format),
 		.id = request_number(request, "id", 0),
 		.base_id = request_number(request, "base", 0),
+		.debuginfod = gateway->debuginfod,
 	};
 
 	if (!gateway_find(gateway, request, &backend, err) ||

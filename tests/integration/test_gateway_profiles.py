@@ -270,17 +270,28 @@ MAPPED_LIBRARIES:
         except OSError:
             self.skipTest("libdebuginfod1 is not installed")
         self.server = DebugFileServer(self, {}, {(self.BUILD_ID, "/build/work.c"): "int work(void)\n{\n\treturn served;\n}\n"})
-        self.start_gateway("--debuginfod", self.server.url, "no-such-target", env=dict(os.environ, DEBUGINFOD_CACHE_PATH=f"{self.folder}/client"))
+
+    def serve(self, target="no-such-target"):
+        self.start_gateway("--debuginfod", self.server.url, target, env=dict(os.environ, DEBUGINFOD_CACHE_PATH=f"{self.folder}/client"))
 
     def test_a_debug_file_that_is_too_long_costs_the_names_alone(self):
         self.server.files, self.server.is_endless = {self.BUILD_ID: "/dev/null"}, True
+        self.serve()
         answer = self.expect(self.post("/api/v1/file?format=text", body=self.NAMELESS), 200)
         self.assertIn("[work]+0x1010", answer.text)
         self.assertTrue(self.server.asked)
 
+    def test_they_are_asked_for_the_names_in_the_pictures_of_mesos(self):
+        agent = FakeAgent(self.agents, lambda _, target: (200, self.NAMELESS if target.endswith("/profile") else fake_status()))
+        self.addCleanup(agent.close)
+        self.serve(agent.path)
+        self.expect(self.get("/memory-profiler/diff?id=2&base=1"), 200)
+        self.assertEqual([f"/buildid/{self.BUILD_ID}/debuginfo"], self.server.asked)
+
     def test_source_comes_from_the_servers_that_are_allowed(self):
         here = pathlib.Path(self.folder, "here.c")
         here.write_text("\n\nsecret\n")
+        self.serve()
         # The gateway's own files are none of theirs.
         answer = self.expect(self.post("/api/v1/file?format=source&function=work", body=pprof_with_file(str(here), self.BUILD_ID)), 200)
         self.assertNotIn("secret", answer.text)
