@@ -123,6 +123,34 @@ class Views(PageCase):
                 # What is for programs is in the answers, which the page puts into its words.
                 self.assertNotRegex(page.text("main"), "openapi|/v1/|GET |POST |_ms|--thread|/targets")
 
+    def test_what_is_shown_is_said_to_be_old_when_target_or_gateway_has_ended(self):
+        gateway = self.start_gateway("--history", os.path.join(self.folder, "history"), self.process.pid)
+        wait_until(lambda: self.snapshots(), "the first snapshot")
+        pid, drawn = self.process.pid, "document.querySelector('.fg-chart canvas')"
+        of_target = {"profile?id=now": drawn, "memory": "document.querySelector('.parts')", "mallctl": "document.querySelector('.tree')"}
+        pages = [self.open_page(f"/{pid}/{view}") for view in of_target]
+        for page, is_there in zip(pages, of_target.values()):
+            page.wait_for(is_there)
+        history = self.open_page(f"/{NAME}/history?at={self.snapshots()[0]['id']}")
+        history.wait_for(drawn)
+        history.wait_for_text(f"pid {pid}", ".heading")
+        file = self.open_page("//file")
+        file.drop(["new.txt", "main;parse 300\n", 1])
+        file.wait_for(drawn)
+        self.end(self.process)
+        for page in pages:
+            page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+            page.wait_for_text("It has ended", ".trouble .problem-box")
+            page.wait_for_text("What is shown below was read before.", ".trouble .problem-box")
+            self.assertTrue(page.evaluate("(box => box.top >= 0 && box.bottom <= innerHeight)(document.querySelector('.trouble .problem-box').getBoundingClientRect())"))
+        history.wait_for_text("no process of this name is running now", ".heading")
+        self.assertEqual(history.text(".trouble"), "")
+        self.assertEqual(pages[0].accessibility_faults(), [])
+        self.end(gateway)
+        for page in (*pages, file):
+            page.wait_for_text("The gateway does not answer", ".trouble .problem-box")
+        history.wait_for_text("as soon as the gateway answers again", ".trouble .problem-box")
+
     def test_a_view_is_saved_under_a_name_and_opened_again(self):
         self.start_gateway(self.process.pid)
         page = self.open_page(f"/{self.process.pid}/profile?id=now&shape=text&counter=inuse_objects")

@@ -101,33 +101,40 @@ export function hint(text, kind = 'p.hint') {
   return el(kind, sentence(text), command ? [' ', button('Copy command', () => copyText('command', command), { className: 'plain' })] : null);
 }
 
-/* Like repeat(); after three failures `place` shows the problem until a step succeeds. */
-export function keepTrying(place, step, period_ms) {
-  let failures = 0;
+/* What failed is tried again after this time: what is shown is said to be old within seconds. */
+const RETRY_MS = 1000;
+
+const ofFigures = ({ status }) => status === 404 ? 'The figures below are its last ones.'
+  : `The figures below are old. They are updated as soon as the ${status === 0 ? 'gateway' : 'target'} answers again.`;
+
+/* Like repeat(); after three failures `place` shows the problem, with what remark() says of what is below, until a step succeeds. */
+export function keepTrying(place, step, period_ms, remark = ofFigures) {
+  let failures = 0, shown = '';
   return repeat(async () => {
     try {
       await step();
-      if (failures >= 3)
+      if (shown !== '')
         place.replaceChildren();
       failures = 0;
+      shown = '';
     } catch (problem) {
-      if (++failures === 3)
-        place.replaceChildren(problemBox(problem, el('p.quiet', problem.status === 404 ? 'The figures below are its last ones.' : 'The figures below are old. They are updated as soon as the target answers again.'),
-          el('a', { href: '#/' }, 'All targets')));
+      if (++failures >= 3 && problem.message !== shown)
+        place.replaceChildren(problemBox(problem, el('p.quiet', remark(problem)), el('a', { href: '#/' }, 'All targets')));
+      shown = failures >= 3 ? problem.message : '';
     }
+    return failures > 0 ? RETRY_MS : period_ms;
   }, period_ms);
 }
 
-/* Calls `step` now and every `period_ms` while the page is visible. Returns a function that stops it. */
+/* Calls `step` now and every `period_ms`, or after the time that it returns, while the page is visible. Returns a function that stops it. */
 export function repeat(step, period_ms) {
   let timer = 0;
   let stopped = false;
   const run = async () => {
     clearTimeout(timer);
-    if (!document.hidden)
-      await step();
+    const wait_ms = document.hidden ? period_ms : await step() ?? period_ms;
     if (!stopped)
-      timer = setTimeout(run, period_ms);
+      timer = setTimeout(run, wait_ms);
   };
   const wake = () => !document.hidden && !stopped && run();
   document.addEventListener('visibilitychange', wake);

@@ -7,6 +7,7 @@ import { query } from '/assets/api.js';
 import { fill } from '/assets/controls.js';
 import { button, el } from '/assets/dom.js';
 import { bytes } from '/assets/format.js';
+import { watchGateway } from '/assets/liveness.js';
 import { PICTURE_KEYS, PictureView } from '/assets/picture.js';
 
 const ADDRESS = '#//file';
@@ -64,6 +65,12 @@ function chooser(label, name, changed) {
     files[name] = input.files[0] ?? null;
     changed();
   } });
+  if (files[name]) {
+    /* A dropped one, too. */
+    const chosen = new DataTransfer();
+    chosen.items.add(files[name]);
+    input.files = chosen.files;
+  }
   return el('label.file', el('span', label), input, files[name] ? el('span.quiet', `${files[name].name}, ${bytes(files[name].size)}`) : null,
     files[name] && name === 'base' ? button('Remove', () => {
       files.base = null;
@@ -72,7 +79,7 @@ function chooser(label, name, changed) {
 }
 
 export function showFiles(page, values) {
-  const place = el('div'), controls = el('div.controls');
+  const trouble = el('div.trouble'), place = el('div'), controls = el('div.controls');
   const source = new FileSource(values);
   let view = null;
   const close = () => {
@@ -95,10 +102,12 @@ export function showFiles(page, values) {
         el('p.quiet', 'It is sent to this gateway to be drawn, and not kept.')));
     }
   };
-  page.append(el('div.heading', el('h1', 'Profile files')), controls, place);
+  page.append(el('div.heading', el('h1', 'Profile files')), trouble, controls, place);
   addEventListener('filesdropped', draw);
   draw();
+  const endWatch = watchGateway(trouble);
   return () => {
+    endWatch();
     removeEventListener('filesdropped', draw);
     close();
   };

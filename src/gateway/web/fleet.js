@@ -9,6 +9,7 @@ import { button, el } from '/assets/dom.js';
 import { FleetPicture } from '/assets/fleet_picture.js';
 import { SiteList } from '/assets/fleet_sites.js';
 import { bytes, count } from '/assets/format.js';
+import { watchGateway } from '/assets/liveness.js';
 import { PICTURE_KEYS } from '/assets/picture.js';
 import { dateTime } from '/assets/time.js';
 import { waitFor } from '/assets/waiting.js';
@@ -191,7 +192,13 @@ export async function showFleet(page, values) {
       el('pre', 'heapctl serve --store clickhouse://USER@HOST:8123/DATABASE')));
     return () => {};
   }
+  const trouble = el('div.trouble');
+  page.append(trouble);
   const fleet = new Fleet(page, values);
   fleet.start();
-  return () => fleet.close();
+  const endWatch = watchGateway(trouble);
+  return () => {
+    endWatch();
+    fleet.close();
+  };
 }

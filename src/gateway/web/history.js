@@ -36,7 +36,7 @@ class HistoryView {
     this.values = Object.fromEntries([...KEYS, ...PICTURE_KEYS, ...TREND_KEYS].map(key => [key, values.get(key) ?? '']));
     this.shown = '';
     this.bar = el('div.controls');
-    this.trouble = el('div');
+    this.trouble = el('div.trouble');
     this.timeline = new Timeline((first, last) => this.choose(first, last));
     this.help = el('p.quiet', { id: 'timeline-help' }, 'Click a snapshot to see what was in use then. Drag over the curves to see what grew. ',
       'Keys: arrows move, Enter chooses, Shift makes a range.');

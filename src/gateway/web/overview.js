@@ -129,7 +129,7 @@ export async function showOverview(page, target, first) {
     page.append(unavailable(first));
   /* Another allocator reports no figures. */
   const curves = new Curves(first.memory?.resident > 0 ? undefined : ['rss']);
-  const trouble = el('div');
+  const trouble = el('div.trouble');
   const findings = el('div');
   const panels = el('div.panels');
   const noted = el('div');

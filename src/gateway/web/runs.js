@@ -71,7 +71,7 @@ export async function showRuns(page, target, status, values) {
     foot.hidden = runs.filter(run => run.state === 'finished').length < 2;
     update();
   };
-  const trouble = el('div');
+  const trouble = el('div.trouble');
   const foot = el('p.row', compare, el('span.quiet', 'Pick one run under From and one under To to see what changed between their ends.'));
   page.append(trouble, el('div.panel', el('h2', 'Runs'), empty, table, foot));
   await load();

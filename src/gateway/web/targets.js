@@ -44,7 +44,7 @@ function sparkline({ points, figure, growth }) {
 function growthCell(process) {
   const growth = process?.growth;
   if (!growth)
-    return '';
+    return process ? el('span.quiet', { title: 'It takes about an hour of figures.' }, 'not known yet') : '';
   const half = (growth.interval95[1] - growth.interval95[0]) / 2;
   return el('span', { title: '95% interval, of the figures of the last day' }, el(growth.is_significant ? 'b.grown' : 'span', `${change(growth.rate_per_hour)}/h`),
     el('span.quiet', ` \u00b1 ${bytes(half)}`));
@@ -131,7 +131,7 @@ async function ended(targets) {
 }
 
 export async function showTargets(page) {
-  const trouble = el('div');
+  const trouble = el('div.trouble');
   const place = el('div');
   let shown = '';
   page.append(el('h1', 'Targets'), trouble, place);

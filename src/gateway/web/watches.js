@@ -88,7 +88,7 @@ class WatchesView {
     this.name = name;
     this.values = Object.fromEntries(['line', 'number', 'base', ...PICTURE_KEYS].map(key => [key, values.get(key) ?? '']));
     this.shown = '';
-    this.trouble = el('div');
+    this.trouble = el('div.trouble');
     this.place = el('div');
     this.list = el('div');
     this.result = el('section.result');

@@ -7,12 +7,13 @@ const WRONG_VALUE = 'The address of this view has a value that it cannot have', 
 
 /* [a pattern of the message, the message instead, the hint instead] */
 const WORDS = [
-  [/^there is no target '.*'$/, '$&', GONE],
+  [/^there is no (?:target '.*'|process \d+)$/, '$&', GONE],
   [/^.* has gone$/, '$&', GONE],
   [/^.*there is no run (\d+)$/, 'Run $1 is not kept', 'Runs are kept until newer ones need their place, and as long as their process. Choose one that is listed, or what is in use now.'],
   [/^run (\d+) is still on$/, 'Run $1 is still on', 'Wait for its end, or stop it on the overview.'],
   [/^.* must be (?:one of|a whole number|the id of a run) .*, not ('.*')$/, `${WRONG_VALUE}: $1`, CHOOSE],
   [/^(?:there is no parameter '|the parameter \w+ is missing|\w+ must be the id of a run).*$/, WRONG_VALUE, CHOOSE],
+  [/^(no function .*) \(--text .*\)$/, '$1', 'The table lists the functions.'],
   [/^(no thread of .*) \(--thread=.*\)$/, '$1', 'Leave the field of the thread empty for all of them.'],
   [/^('.*' is not a range of sizes) \(.*\)$/, '$1', 'Write 64kb:1mb, 4096: or :4096.'],
 ];
