@@ -74,12 +74,21 @@ class Files(ViewCase):
 
     def test_tables_have_one_order_and_one_search(self):
         page = self.page
+        self.assertEqual(page.evaluate("[...document.querySelectorAll('input[type=file]')].map(input => input.files[0].name)"), ["new.txt", "old.txt"])
         page.click_on("Table")
         page.wait_for_text("Change: +300 B", ".table-box")
         page.click_on("Side by side")
         page.wait_for("document.querySelectorAll('.table-box .total b').length === 2")
         self.assertEqual(self.of_each("h2"), ["old.txt", "new.txt"])
         self.assertEqual([text.split(" \u00b7")[0] for text in self.of_each(".total")], ["Total: 500 B", "Total: 800 B"])
+        # A bar is as long as the share that is written above it.
+        shares = page.evaluate("""[...document.querySelectorAll('.drawing:nth-child(2) td.share')].filter(cell => cell.innerText).map(cell => {
+            const whole = cell.querySelector('.bar').getBoundingClientRect(), { width, height } = cell.querySelector('.bar i').getBoundingClientRect();
+            return [parseFloat(cell.innerText), height > 4 ? 100 * width / whole.width : 0];
+        })""")
+        self.assertEqual(len(shares), 2, shares)
+        for share, length in shares:
+            self.assertAlmostEqual(share, length, delta=1)
         page.click(".drawing:nth-child(2) th button", "Function")
         page.wait_for("[...document.querySelectorAll('th[data-sort=name]')].every(e => e.ariaSort === 'ascending')")
         page.focus(".drawing:nth-child(1) .table-box input")
@@ -248,7 +257,9 @@ class Source(ViewCase):
         page.back()
         page.wait_for("document.querySelector('.fg-chart canvas')")
         self.assertEqual(page.serious_complaints(), [])
-
+        page.evaluate("location.hash = '#//file?shape=source&function=none'")
+        page.wait_for_text("The table lists the functions.", ".picture")
+        self.assertNotIn("--text", page.text(".picture"))
 
 class Servers(ViewCase):
     """What debuginfod servers have."""
