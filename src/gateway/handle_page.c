@@ -297,6 +297,7 @@ bool api_profile(struct gateway *gateway, const struct request *request, struct 
 	struct profile_render render = {
 		.is_inverted = request_number(request, "inverted", 0) != 0,
 		.by_cumulative = request_number(request, "cumulative", 0) != 0,
+		.is_whole = request_number(request, "whole", 0) != 0,
 	};
 	char name[GATEWAY_NAME_BYTES];
 

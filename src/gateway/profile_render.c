@@ -452,14 +452,14 @@ char *profile_render_key(const char *owner, const struct profile_render *render)
 
 	buffer_init(&key, &memory_or_exit);
 	buffer_printf(&key,
-		"%s/%" PRId64 "/%" PRId64 "/%s/%s/%s/%d%d%d%d%d%d%d/%" PRId64 "/%" PRId64
+		"%s/%" PRId64 "/%" PRId64 "/%s/%s/%s/%d%d%d%d%d%d%d%d/%" PRId64 "/%" PRId64
 		"/%" PRId64,
 		owner, render->id, render->base_id, render->format->name,
 		render->counter == NULL ? "" : render->counter,
 		render->granularity == NULL ? "" : render->granularity, render->is_churn,
-		render->is_inverted, render->by_cumulative, render->has_file_addresses,
-		render->strips_names, render->strips_labels, render->drops_negative,
-		render->frame_limit, render->first, render->limit);
+		render->is_whole, render->is_inverted, render->by_cumulative,
+		render->has_file_addresses, render->strips_names, render->strips_labels,
+		render->drops_negative, render->frame_limit, render->first, render->limit);
 	/* With their sizes, so that nothing in one can be another. */
 	for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
 		buffer_printf(&key, "/%zu:%s", texts[i] == NULL ? (size_t)0 : strlen(texts[i]),
@@ -488,6 +488,9 @@ static bool make_render(
 		*blob = blob_share(shown.profile);
 		return true;
 	}
+	if (render->base_id < 0 && render->is_whole)
+		return profile_render_run(job->gateway, job->backend, render, clients,
+			shown.profile, NULL, blob, err);
 	if (render->base_id < 0) {
 		struct profile_render own = *render;
 		own.span_ms = shown.span_ms;

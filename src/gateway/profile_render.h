@@ -70,6 +70,7 @@ struct profile_render {
 	int64_t frame_limit;	    /* of flame-data; 0 for all */
 	const char *frame_root;	    /* as render_options has it */
 	bool is_churn;		    /* temporary allocations only */
+	bool is_whole;		    /* of a run: all at its end, not since its start */
 	bool is_inverted;
 	bool by_cumulative;
 	bool has_file_addresses, strips_names, strips_labels; /* of pprof */

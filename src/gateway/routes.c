@@ -187,6 +187,9 @@ static const struct parameter metrics_parameters[] = {
 static const struct parameter profile_parameters[] = {
 	{ "id", PARAMETER_TEXT, .help = "a run's id, or now (the default)" },
 	{ "base", PARAMETER_TEXT, .help = "what is subtracted: a run's id, or now" },
+	{ "whole", PARAMETER_CHOICE, .choices = yes_or_no,
+		.help = "1: of a run that began with samples, all that is in use at its end, "
+			"not what changed since its start" },
 	DRAWING,
 	{ "inverted", PARAMETER_CHOICE, .choices = yes_or_no, .help = "1: trees from the leaves" },
 	{ "cumulative", PARAMETER_CHOICE, .choices = yes_or_no,

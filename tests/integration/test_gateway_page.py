@@ -24,6 +24,12 @@ def setUpModule():
     browser.require()
 
 
+def size_of(text):
+    """The bytes of a text such as "+1.3 MiB"."""
+    number, unit = text.split()
+    return float(number) * {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[unit]
+
+
 class Shown(PageCase):
     def test_a_run_from_start_to_flame_graph(self):
         self.start_gateway(self.process.pid)
@@ -96,6 +102,16 @@ class Shown(PageCase):
         page.click_on("Table")
         page.wait_for("document.querySelectorAll('.table-box tbody tr').length > 3")
         page.wait_for_text("createStringObject", ".table-box")
+        page.wait_for_text("Change: +", ".table-box")
+        change = page.text(".table-box .total b")
+        # Both sides are the ends of runs, also where a run began with samples of the one before.
+        page.click_on("Side by side", ".segments button")
+        page.wait_for("document.querySelectorAll('.table-box .total b').length === 2")
+        totals = page.evaluate("[...document.querySelectorAll('.table-box .total')].map(total => total.innerText)")
+        self.assertTrue(all(re.match(r"Total: [1-9]", total) for total in totals), totals)
+        sizes = [size_of(re.match(r"Total: (\S+ \S+)", total)[1]) for total in totals]
+        self.assertAlmostEqual(sizes[1] - sizes[0], size_of(change), delta=0.2 * (1 << 20))
+        page.click_on("Difference", ".segments button")
         page.wait_for_text("Change: +", ".table-box")
         page.click_on("Call graph")
         page.wait_for("document.querySelector('.graph svg .node')")

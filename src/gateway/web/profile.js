@@ -43,11 +43,12 @@ class RunSource {
     return this.target.link('profile', this.values);
   }
 
+  /* The difference is one of the ends of runs. */
   sides() {
     const { id, base, churn } = this.values, names = new Map(this.choices(base));
     return [base, id].map(each => ({
       title: names.get(each) ?? `run ${each}`,
-      path: (format, options) => this.target.path(`/api/v1/profile${query({ id: each, churn, format, ...options })}`),
+      path: (format, options) => this.target.path(`/api/v1/profile${query({ id: each, whole: 1, churn, format, ...options })}`),
     }));
   }
 
