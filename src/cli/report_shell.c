@@ -101,6 +101,7 @@ struct shell {
 /* The words of a command, sorted as jeprof sorts them. */
 struct shell_request {
 	const char *command;
+	const char *path; /* behind '>'; NULL without it */
 	struct report_variation variation;
 	struct render_options render;
 	struct buffer focus; /* words joined with '|' */
@@ -245,15 +246,25 @@ static bool run_annotated(
 		buffer_string(&request->focus), out, err);
 }
 
+/* In the viewer; with a file behind '>' what it would show is the output. */
+static bool show_beside(const char *viewer, const char *extension,
+	const struct shell_request *request, const struct buffer *shown, struct buffer *out,
+	struct error *err)
+{
+	if (request->path == NULL)
+		return viewer_open_beside(viewer, 0, shown, extension, err);
+	buffer_append(out, shown->data, shown->size);
+	return true;
+}
+
 static bool run_weblist(
 	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
 {
 	CLEANUP(buffer_deinit) struct buffer page = BUFFER_OR_EXIT;
 
-	(void)out;
 	return code_listing_annotate(&shell->session, &request->variation, REPORT_WEBLIST,
 		       buffer_string(&request->focus), &page, err) &&
-	       viewer_open_beside("web", 0, &page, "html", err);
+	       show_beside("web", "html", request, &page, out, err);
 }
 
 /* The command has the name of the viewer. */
@@ -262,6 +273,11 @@ static bool run_viewer(
 {
 	CLEANUP(view_cleanup) struct view *view = NULL;
 
+	if (request->path != NULL) {
+		error_set(
+			err, ERROR_USAGE, "%s opens a window: it writes no file", request->command);
+		return error_hint(err, "svg > FILE writes the call graph");
+	}
 	return make_view(shell, request, true, out, &view, err) &&
 	       report_output_show(&shell->session, view, request->command, NULL, err);
 }
@@ -270,11 +286,12 @@ static bool run_flame(
 	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
 {
 	CLEANUP(view_cleanup) struct view *view = NULL;
-	CLEANUP(buffer_deinit) struct buffer page = BUFFER_OR_EXIT;
+	CLEANUP(buffer_deinit) struct buffer page = BUFFER_OR_EXIT, ignored = BUFFER_OR_EXIT;
 
-	return make_view(shell, request, true, out, &view, err) &&
+	return make_view(
+		       shell, request, true, request->path == NULL ? out : &ignored, &view, err) &&
 	       renderer_find("flame")->render(view, &request->render, &page, err) &&
-	       viewer_open_beside("web", 0, &page, "html", err);
+	       show_beside("web", "html", request, &page, out, err);
 }
 
 /* The command has the name of the renderer. */
@@ -322,7 +339,7 @@ static bool run_callgrind(
 		!renderer_find("callgrind")->render(view, &request->render, &written, err))
 		return false;
 	if (request->focus.size == 0)
-		return viewer_open_beside("kcachegrind", 0, &written, "callgrind", err);
+		return show_beside("kcachegrind", "callgrind", request, &written, out, err);
 	const char *const path = buffer_string(&request->focus);
 	buffer_printf(out, "Writing callgrind file to '%s'.\n", path);
 	return file_write(path, written.data, written.size, 0666, err);
@@ -390,7 +407,7 @@ static const struct shell_command commands[] = {
 		run_traces },
 	{ "proto", "> FILE", "the profile for pprof, as the settings select it", false, false, true,
 		run_proto },
-	{ "raw", "> FILE", "the same as text, in jeprof's format", false, false, true, run_raw },
+	{ "raw", "> FILE", "the same as proto, in jeprof's format", false, false, true, run_raw },
 	{ "options", "", "the settings", false, false, false, run_settings },
 	{ "o", "", "the same as options", false, false, false, run_settings },
 	{ "help", "", "this list", false, false, false, run_help },
@@ -505,8 +522,11 @@ static void run_command(struct shell *shell, const char *typed)
 	const char *rest = "";
 
 	if (shell_settings_names_one(typed)) {
+		const enum profile_counter before = shell->settings.options.counter;
 		if (!shell_settings_set(&shell->settings, typed, &err))
 			verb_fail(&err);
+		else if (shell->settings.options.counter != before)
+			report_session_check_counter(&shell->session);
 		return;
 	}
 	const char *const path = cut_file(line, &appends);
@@ -519,6 +539,7 @@ static void run_command(struct shell *shell, const char *typed)
 		return;
 	}
 	request.command = command->name;
+	request.path = path;
 	request_parse(&request, rest);
 	if (number != 0)
 		request.render.line_limit = number;

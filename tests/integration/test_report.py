@@ -879,6 +879,26 @@ class Report(unittest.TestCase):
                 self.assertTrue(pathlib.Path(path).read_bytes().startswith(begin))
                 self.assertIn(f"usage: {name} [FOCUS] [-IGNORE...] > FILE", self.shell(name)[1])
 
+    def test_the_shell_says_that_a_figure_is_not_counted(self):
+        path = pathlib.Path(self.path("uncounted.heap"))
+        path.write_text("heap_v2/4096\n  t*: 1: 64 [0: 0]\n@ 0x1000\n  t*: 1: 64 [0: 0]\n\nMAPPED_LIBRARIES:\n")
+        for setting, is_said in (("sample_index = alloc_space", True), ("sample_index=inuse_objects", False)):
+            err = subprocess.run([HEAPCTL, "report", "--interactive", path], input=f"{setting}\ntop\n", text=True, check=True, capture_output=True, timeout=60).stderr
+            self.assertEqual("counts only what is in use" in err, is_said, err)
+
+    def test_pages_of_the_shell_go_to_files(self):
+        for command, begin in (("weblist ^load_table$", "<!doctype html>"), ("flame load", "<!doctype html>"), ("callgrind", "positions:")):
+            with self.subTest(command):
+                path = self.path("page")
+                out, err = self.shell(f"{command} > {path}")
+                self.assertEqual(out, "", err)
+                self.assertIn(begin, pathlib.Path(path).read_text()[:200].lower())
+        for command in ("web", "gv", "evince"):
+            with self.subTest(command):
+                path = self.path("window")
+                self.assertIn(f"{command} opens a window: it writes no file (svg > FILE writes the call graph)", self.shell(f"{command} > {path}")[1])
+                self.assertFalse(os.path.exists(path))
+
     def test_the_shell_writes_profiles_as_the_settings_select_them(self):
         whole = text("report", "--collapsed", self.first)
         focused = text("report", "--collapsed", "--focus=load_index", self.first)
