@@ -203,50 +203,105 @@ static void describe_sampling(const struct top_snapshot *snapshot, char *text, s
 		snapshot->process_count, left_out);
 }
 
+/* The first that the terminal has room for, or the last. */
+static const char *choose_text(
+	const struct top_table *table, const char *const texts[], size_t count)
+{
+	size_t i = 0;
+
+	while (i + 1 < count && table->columns != 0 && strlen(texts[i]) > table->columns)
+		i++;
+	return texts[i];
+}
+
+static void write_state(
+	const struct top_table *table, const struct top_snapshot *snapshot, struct buffer *out)
+{
+	char moment[CONTROL_TIME_BYTES], sampling[96];
+
+	describe_sampling(snapshot, sampling, sizeof sampling);
+	CLEANUP(free_cleanup)
+	char *state =
+		xasprintf("sampling is %s%s%s%s", sampling, table->is_frozen ? "  FROZEN" : "",
+			*table->filter == '\0' ? "" : "  only ", table->filter);
+	CLEANUP(free_cleanup)
+	char *whole = xasprintf(
+		"%s  %s  %s", table->label, control_format_time(snapshot->time_ms, moment), state);
+	CLEANUP(free_cleanup) char *narrow = xasprintf("%s  %s", table->label, state);
+	const char *const texts[] = { whole, narrow };
+
+	write_styled(out, table->columns, TERMINAL_BOLD, choose_text(table, texts, 2));
+}
+
+static void write_totals(
+	const struct top_table *table, const struct top_snapshot *snapshot, struct buffer *out)
+{
+	char attach[64], moment[CONTROL_TIME_BYTES];
+
+	describe_attach(table, snapshot, attach, sizeof attach);
+	CLEANUP(free_cleanup)
+	char *in_use = xasprintf("in use %s +-%s", bytes_text(snapshot->bytes.value, false).text,
+		bytes_text(INTERVAL * sqrt(snapshot->bytes.variance), false).text);
+	CLEANUP(free_cleanup)
+	char *grown = xasprintf("%s +-%s",
+		bytes_text(snapshot->bytes.value - snapshot->base_bytes, true).text,
+		bytes_text(growth_error(
+				   snapshot->bytes, snapshot->base_bytes, snapshot->base_variance),
+			false)
+			.text);
+	CLEANUP(free_cleanup) char *timeless = xasprintf("%s%s, %s", in_use, attach, grown);
+	CLEANUP(free_cleanup)
+	char *whole =
+		xasprintf("%s since %s", timeless, control_format_time(snapshot->base_ms, moment));
+	CLEANUP(free_cleanup) char *narrow = xasprintf("%s, %s", in_use, grown);
+	const char *const texts[] = { whole, timeless, narrow, in_use };
+
+	top_table_line(
+		out, table->columns, choose_text(table, texts, sizeof texts / sizeof *texts));
+}
+
+static void write_statistics(
+	const struct top_table *table, const struct top_snapshot *snapshot, struct buffer *out)
+{
+	CLEANUP(free_cleanup)
+	char *figures = xasprintf("allocated %s, resident %s",
+		bytes_text((double)snapshot->allocated_bytes, false).text,
+		bytes_text((double)snapshot->resident_bytes, false).text);
+	CLEANUP(free_cleanup) char *whole = xasprintf("%s by jemalloc's count", figures);
+	const char *const known[] = { whole, figures };
+	const char *const unknown[] = {
+		snapshot->process_count > 1 ? "no statistics: no process uses jemalloc"
+					    : "no statistics: the process does not use jemalloc",
+		"no statistics: jemalloc is not used"
+	};
+
+	top_table_line(out, table->columns,
+		choose_text(table, snapshot->resident_bytes == 0 ? unknown : known, 2));
+}
+
 static void write_heading(
 	const struct top_table *table, const struct top_snapshot *snapshot, struct buffer *out)
 {
 	static const char *const whats[] = { [TOP_SITES] = "SITE (innermost functions)",
 		[TOP_THREADS] = "THREAD",
 		[TOP_PROCESSES] = "PROCESS" };
-	char text[512], attach[64], moment[CONTROL_TIME_BYTES], sampling[96];
 
-	describe_sampling(snapshot, sampling, sizeof sampling);
-	snprintf(text, sizeof text, "%s  %s  sampling is %s%s%s%s", table->label,
-		control_format_time(snapshot->time_ms, moment), sampling,
-		table->is_frozen ? "  FROZEN" : "", *table->filter == '\0' ? "" : "  only ",
-		table->filter);
 	if (table->heading_rows > 1)
-		write_styled(out, table->columns, TERMINAL_BOLD, text);
-	describe_attach(table, snapshot, attach, sizeof attach);
-	snprintf(text, sizeof text, "in use %s +-%s%s, %s +-%s since %s",
-		bytes_text(snapshot->bytes.value, false).text,
-		bytes_text(INTERVAL * sqrt(snapshot->bytes.variance), false).text, attach,
-		bytes_text(snapshot->bytes.value - snapshot->base_bytes, true).text,
-		bytes_text(growth_error(
-				   snapshot->bytes, snapshot->base_bytes, snapshot->base_variance),
-			false)
-			.text,
-		control_format_time(snapshot->base_ms, moment));
+		write_state(table, snapshot, out);
 	if (table->heading_rows > 2)
-		top_table_line(out, table->columns, text);
-	if (snapshot->resident_bytes == 0)
-		snprintf(text, sizeof text, "no statistics: %s",
-			snapshot->process_count > 1 ? "no process uses jemalloc"
-						    : "the process does not use jemalloc");
-	else
-		snprintf(text, sizeof text, "allocated %s, resident %s by jemalloc's count",
-			bytes_text((double)snapshot->allocated_bytes, false).text,
-			bytes_text((double)snapshot->resident_bytes, false).text);
+		write_totals(table, snapshot, out);
 	if (table->heading_rows > 3)
-		top_table_line(out, table->columns, text);
+		write_statistics(table, snapshot, out);
 	const char *const headings[SITE_COLUMNS] = { table->order == TOP_BY_BYTES ? "IN USE*"
 										  : "IN USE",
 		"+-", table->order == TOP_BY_GROWTH ? "GROWTH*" : "GROWTH", "+-",
 		table->order == TOP_BY_OBJECTS ? "OBJECTS*" : "OBJECTS" };
 	CLEANUP(free_cleanup)
 	char *row = format_row(table, headings, whats[table->list]);
-	write_styled(out, table->columns, TERMINAL_DIM, row);
+	CLEANUP(free_cleanup) char *narrow = format_row(table, headings, "SITE");
+	const char *const rows[] = { row, narrow };
+	write_styled(out, table->columns, TERMINAL_DIM,
+		choose_text(table, rows, table->list == TOP_SITES ? 2 : 1));
 }
 
 static void write_item(

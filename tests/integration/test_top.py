@@ -243,6 +243,20 @@ class Live(TopCase):
                 screen.press("q")
                 screen.expect_end(0)
 
+    def test_the_heading_is_whole_on_narrow_terminals(self):
+        figure = r"\d+(\.\d)? [KM]?i?B"
+        growth = rf"(, (\+|-|){figure} \+-{figure}( since \S*\d\d:\d\d:\d\d)?)?"
+        for columns in (60, 40):
+            with self.subTest(columns):
+                screen = self.screen(rows=12, columns=columns)
+                screen.wait_for(lambda lines: len(lines) > 4 and re.search(r"IN USE.*  SITE( \(innermost functions\))?$", lines[3]), "the heading")
+                lines = screen.lines()
+                self.assertRegex(lines[0], "sampling is on$")
+                self.assertRegex(lines[1], rf"^in use {figure} \+-{figure}{growth}$")
+                self.assertRegex(lines[2], rf"^allocated {figure}, resident {figure}$" if columns == 40 else "jemalloc's count$")
+                screen.press("q")
+                screen.expect_end(0)
+
     def test_a_key_explains_the_keys(self):
         screen = self.screen()
         for key in "h?":
