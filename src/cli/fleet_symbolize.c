@@ -8,6 +8,7 @@
 #include "base/xalloc.h"
 #include "cli/input_guard.h"
 #include "cli/report_session.h"
+#include "cli/terminal.h"
 #include "cli/verb.h"
 #include "fleet/unnamed_stacks.h"
 #include "source/build_id_files.h"
@@ -44,10 +45,13 @@ static bool name_batch(
 		if (file != NULL)
 			mapping->path = profile_intern(profile, file);
 	}
+	/* It may take minutes, and nothing runs in the database that would have to be stopped. */
+	terminal_release_interrupts();
 	input_guard_begin("finding the names of functions");
 	const bool is_done =
 		symbolize(session->symbolizer, &profile, 1, &(struct symbolize_options){ 0 }, err);
 	input_guard_end();
+	terminal_catch_interrupts();
 	for (size_t i = 0; i < profile->mapping_count; i++)
 		profile->mappings[i].path = paths[i];
 	return is_done;

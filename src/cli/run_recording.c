@@ -175,8 +175,8 @@ static void consider(const char *path, void *context)
 {
 	struct exit_profile *const found = context;
 	const char *const name = strrchr(path, '/') + 1;
-	const bool is_of_exit =
-		is_final(path) && strncmp(path, found->exit_prefix, strlen(found->exit_prefix)) == 0;
+	const bool is_of_exit = is_final(path) &&
+				strncmp(path, found->exit_prefix, strlen(found->exit_prefix)) == 0;
 
 	if (is_of_exit || (found->path[0] == '\0' && strcmp(name, "signal") == 0))
 		snprintf(found->path, sizeof found->path, "%s", path);

@@ -177,6 +177,18 @@ void terminal_catch_interrupts(void)
 		sigaction(SIGHUP, &action, NULL);
 }
 
+void terminal_release_interrupts(void)
+{
+	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction former;
+
+	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+		if (sigaction(numbers[i], NULL, &former) == 0 &&
+			former.sa_handler == note_interrupt)
+			signal(numbers[i], SIG_DFL);
+	}
+}
+
 bool terminal_was_interrupted(void)
 {
 	return interrupts > 0 || hangups > 0;

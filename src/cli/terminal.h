@@ -57,6 +57,8 @@ void terminal_progress_end(void);
  * terminal that disconnects sends it more than once.
  */
 void terminal_catch_interrupts(void);
+/* The next one ends the program, until terminal_catch_interrupts is called again. */
+void terminal_release_interrupts(void);
 bool terminal_was_interrupted(void);
 
 /*

@@ -9,6 +9,7 @@ import pathlib
 import random
 import re
 import shutil
+import signal
 import socket
 import sqlite3
 import subprocess
@@ -19,7 +20,7 @@ import unittest
 
 from clickhouse import PASSWORD, VIEWER_PASSWORD, start_for_module
 from debug_file_server import DebugFileServer
-from processes import HEAPCTL, Case, free_port, own_name
+from processes import HEAPCTL, Case, free_port, own_name, wait_until
 from relay import Relay
 from sampled_profiles import INTERVAL, MEAN, profile_text
 
@@ -519,6 +520,16 @@ class Symbolized(FleetCase):
             self.fleet(*words, code=1)
         for words in (("symbolize", "--top", "3"), ("symbolize", "--service", "x"), ("top", self.program), ("top", "--debuginfod", server.url)):
             self.fleet(*words, code=2)
+
+    def test_a_search_for_names_ends_at_an_interrupt(self):
+        self.send_from("early")
+        server = DebugFileServer(self, {})
+        server.is_silent = True
+        self.environment.update(DEBUGINFOD_CACHE_PATH=os.path.join(self.folder, "client"), DEBUGINFOD_URLS="")
+        command = self.start(HEAPCTL, "fleet", "symbolize", "--debuginfod", server.url, "--store", *self.login())
+        wait_until(lambda: server.asked, "the server to be asked")
+        command.send_signal(signal.SIGINT)
+        self.assertEqual(command.wait(60), -signal.SIGINT)
 
 
 class Access(FleetCase):
