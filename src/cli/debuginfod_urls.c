@@ -9,7 +9,10 @@ bool debuginfod_urls_check(const char *urls, struct error *err)
 	static const char *const schemes[] = { "http://", "https://", "file://" };
 	static const char blanks[] = " \t\n";
 
-	for (const char *at = urls + strspn(urls, blanks); *at != '\0' || at == urls;) {
+	const char *at = urls + strspn(urls, blanks);
+
+	/* One at least. */
+	do {
 		const size_t size = strcspn(at, blanks);
 		bool is_known = false;
 		for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
@@ -23,6 +26,6 @@ bool debuginfod_urls_check(const char *urls, struct error *err)
 				(int)(size < 60 ? size : 60), at);
 		at += size;
 		at += strspn(at, blanks);
-	}
+	} while (*at != '\0');
 	return true;
 }
