@@ -60,23 +60,20 @@ static bool map_as_built(
 			       : "run heapctl in the folder that it was built in");
 }
 
-/* A local file first; `err` says why there is none, and then what the servers say. */
+/* A local file first. Servers know sources by absolute paths. */
 static bool map_source(
 	const char *path, const struct source_place *place, struct file_map *map, struct error *err)
 {
 	CLEANUP(buffer_deinit) struct buffer downloaded = BUFFER_OR_EXIT;
-	struct error why, here;
 
-	if (place->root != NULL ? source_root_map(place->root, path, map, &here)
-				: map_as_built(path, place->sysroot, map, &here))
+	if (place->root != NULL ? source_root_map(place->root, path, map, err)
+				: map_as_built(path, place->sysroot, map, err))
 		return true;
-	if (place->symbolizer == NULL || place->build_id[0] == '\0') {
-		*err = here;
+	if (place->symbolizer == NULL || place->build_id[0] == '\0' || path[0] != '/')
 		return false;
-	}
-	if (symbolizer_fetch_source(place->symbolizer, place->build_id, path, &downloaded, &why))
+	if (symbolizer_fetch_source(place->symbolizer, place->build_id, path, &downloaded, err))
 		return file_map(buffer_string(&downloaded), map, err);
-	return error_set(err, why.kind, "%.400s: %s", path, why.message);
+	return error_prefix(err, "%s", path);
 }
 
 bool code_file_open(const char *path, const struct source_place *place, struct code_file *file,

@@ -216,7 +216,7 @@ static void write_function(struct lister *lister, const struct listed *function)
 	if (code_file_open(function->file, &place, &source, &err))
 		end = end_of_function(&source, first, last);
 	else
-		verb_warn("%s", err.message);
+		verb_fail(&err);
 	write_header(lister, function);
 	for (uint32_t line = first > CONTEXT_LINES ? first - CONTEXT_LINES : 1;
 		line <= end + CONTEXT_LINES; line++) {
@@ -388,7 +388,7 @@ static void write_routine(const struct page *page, const struct routine *routine
 	utf8_append_markup(page->out, routine->source, strlen(routine->source));
 	buffer_append_string(page->out, "</p>\n");
 	if (first != 0 && !code_file_open(routine->source, &place, &source, &err))
-		verb_warn("%s", err.message);
+		verb_fail(&err);
 	if (source.count == 0) {
 		write_bare_assembly(page, routine, disassembly);
 		return;

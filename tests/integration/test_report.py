@@ -207,8 +207,13 @@ class Sources(unittest.TestCase):
 
     def test_it_says_why_there_is_none(self):
         self.assertIn("/build/other.c: the debuginfod servers do not have it", self.allow(path="/build/other.c").stderr)
+        self.assertRegex(self.allow(path="src/work.c").stderr, r"source file not found: .*\(run heapctl in the folder that it was built in\)")
+        self.assertIn(": the debuginfod servers failed", self.allow(path="/build" + 80 * "/other").stderr)
+        self.assertRegex(self.report().stderr, r"source file not found: .*\(point --sysroot at a folder with the sources\)")
         self.server.claimed = 1 << 30
         self.assertIn("too long for a source file", self.allow().stderr)
+        self.server.is_silent = True
+        self.assertIn("did not answer in time (try again later, or allow more time)", self.allow("--debuginfod-timeout=1", path="/build/slow.c").stderr)
 
 
 class Report(unittest.TestCase):
@@ -486,7 +491,7 @@ class Report(unittest.TestCase):
                 self.assertRegex(error, rf"{path} is (a folder|a tar|not a bundle).*heapctl trend reads", (verb, path))
 
     def test_servers_of_debug_files_are_urls(self):
-        for wrong in ("foo", "", "htp://x", "http://", "https://a.example foo"):
+        for wrong in ("foo", "", " ", "htp://x", "http://", "https://a.example foo"):
             self.assertIn("invalid value for --debuginfod", run("report", "--debuginfod", wrong, self.first, code=2).stderr.decode(), wrong)
         run("report", "--debuginfod", "file:///nonexistent  http://127.0.0.1:1", self.first)
 
