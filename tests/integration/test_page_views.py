@@ -104,6 +104,35 @@ class Views(PageCase):
         self.assertEqual(page.accessibility_faults(), [])
         self.assertEqual(page.serious_complaints(), [])
 
+    def test_what_was_kept_while_the_page_was_closed_is_no_hole(self):
+        self.start_gateway(self.process.pid)
+        page = self.open_page()
+        page.wait_for_text(NAME, "table")
+        # Curves of their own, with the samples of two times that the page was open.
+        page.evaluate("""(async () => {
+            const { Curves } = await import('/assets/curves.js');
+            globalThis.gaps = 0;
+            globalThis.curves = new Curves(undefined, () => { gaps++; });
+            document.querySelector('main').replaceChildren(curves.element);
+            const figures = ['allocated', 'active', 'metadata', 'resident', 'mapped', 'retained', 'rss'], values = [1e6, 2e6, 1e5, 3e6, 4e6, 0, 5e6];
+            for (const time of [1000e3, 1001e3, 1100e3, 1101e3])
+                await curves.ask(async () => ({ figures, misses: [], samples: [[time, ...values]] }));
+            globalThis.keep = (...seconds) => curves.showKept(seconds.map(second => ({ time_ms: second * 1000, pid: 7, started_ms: 1, gateway_ms: 1, reason: '',
+                ...Object.fromEntries(figures.map((key, i) => [key, values[i]])) })));
+        })()""")
+        seen = """[document.querySelectorAll('.curves .hole').length, document.querySelector('.hole-text').textContent !== '',
+            document.querySelector('.curves path.kept.line-0').getAttribute('d').replace(/[^ML]/g, '')]"""
+        self.assertEqual(page.evaluate(seen), [1, True, ""])
+        page.evaluate("keep(1020, 1040, 1060, 1080)")
+        self.assertEqual(page.evaluate(seen), [0, False, "MLLLLL"])
+        # Where the history has a hole of its own, too, it is said.
+        page.evaluate("keep(1010, 1020, 1030)")
+        self.assertEqual(page.evaluate(seen), [1, True, "MLLLM"])
+        page.evaluate("keep(970, 980, 990)")
+        self.assertEqual(page.evaluate(seen), [1, True, "MLLL"])
+        self.assertEqual(page.evaluate("gaps"), 1)
+        self.assertEqual(page.serious_complaints(), [])
+
     def test_an_address_that_names_what_is_not_there_is_answered_in_words(self):
         self.start_history(2)
         page = self.open_page()

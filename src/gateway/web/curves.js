@@ -16,10 +16,12 @@ const GAP_MS = 10000;
 const PAGE_CLOSED = 'this page was closed, or in the background';
 
 export class Curves {
-  constructor(keys) {
+  /* gapped() is called when samples of a time before are missing, which a history may have. */
+  constructor(keys, gapped = () => {}) {
+    this.gapped = gapped;
     this.samples = [];
     this.snapshots = [];
-    /* Snapshots from before the samples, in their form. */
+    /* Snapshots from before the samples and between them, in their form. */
     this.kept = [];
     this.misses = [];
     /* Times of samples whose answer came late. */
@@ -58,8 +60,11 @@ export class Curves {
   add({ figures, samples, misses }, waited) {
     const last = this.lastTime;
     const fresh = samples.filter(([time]) => time > last);
-    if (last > 0 && fresh.length > 0 && fresh[0][0] - last <= GAP_MS + waited)
+    const step = last > 0 && fresh.length > 0 ? fresh[0][0] - last : 0;
+    if (step > 0 && step <= GAP_MS + waited)
       this.late.add(fresh[0][0]);
+    else if (step > 0)
+      this.gapped();
     this.figures = figures;
     this.failing = null;
     if (fresh.length > 0)
@@ -80,6 +85,18 @@ export class Curves {
   reason(before, after) {
     const miss = this.misses.find(([time]) => time > before && time <= after);
     return miss?.[1] ?? (after - before > GAP_MS && !this.late.has(after) ? PAGE_CLOSED : null);
+  }
+
+  /* The snapshots between two times, with the samples at its ends: `points` as samples, and whether a line leads to each. */
+  keptBetween(from, to) {
+    const snapshots = this.snapshots.filter(({ time_ms: time }) => time > from && time < to);
+    const [before, after] = [from, to].map(end => this.samples.find(([time]) => time === end));
+    if (snapshots.length === 0)
+      return null;
+    const points = [before, ...snapshots.map(snapshot => [snapshot.time_ms, ...this.figures.map(key => snapshot[key])]), after].filter(Boolean);
+    const moments = [before && { ...snapshots[0], time_ms: from }, ...snapshots, after && { ...snapshots.at(-1), time_ms: to }].filter(Boolean);
+    const isLed = moments.map((moment, i) => i > 0 && !this.isKeptHole(moments[i - 1], moment));
+    return { from, points, isLed, isWhole: before && after && isLed.slice(1).every(Boolean), samples: points.slice(before ? 1 : 0, after ? -1 : undefined) };
   }
 
   /* [from, to, reason] */
@@ -107,10 +124,12 @@ export class Curves {
     const width = this.element.clientWidth;
     if (width === 0 || this.samples.length === 0)
       return;
-    this.holes = this.findHoles();
-    const end = this.failing ? this.holes.at(-1)[1] : this.lastTime;
-    const before = this.snapshots.filter(snapshot => snapshot.time_ms < this.samples[0][0]);
-    this.kept = before.map(snapshot => [snapshot.time_ms, ...this.figures.map(key => snapshot[key])]);
+    const gaps = this.findHoles();
+    const kept = [this.keptBetween(0, this.samples[0][0]), ...gaps.map(([from, to]) => this.keptBetween(from, to))].filter(Boolean);
+    /* While the page was closed, a history was kept. */
+    this.holes = gaps.filter(([from, , reason]) => reason !== PAGE_CLOSED || !kept.some(row => row.isWhole && row.from === from));
+    const end = this.failing ? gaps.at(-1)[1] : this.lastTime;
+    this.kept = kept.flatMap(({ samples }) => samples);
     const start = Math.min(...[this.kept[0], this.samples[0]].filter(Boolean).map(([time]) => time), end - 60000);
     const lines = this.legend.shown;
     const top = [...this.kept, ...this.samples].reduce((max, sample) => lines.reduce((a, { key }) => Math.max(a, sample[this.column(key)]), max), 1);
@@ -119,7 +138,7 @@ export class Curves {
     const y = value => TOP + (1 - value / marks.at(-1)) * (HEIGHT - BOTTOM - TOP);
     this.scale = { start, end, width, x, y };
     this.picture.setAttribute('viewBox', `0 0 ${width} ${HEIGHT}`);
-    this.picture.replaceChildren(...axes(this.scale, marks, { height: HEIGHT, left: LEFT, right: RIGHT }), ...this.holes.map(hole => this.hole(hole)), ...lines.flatMap(line => [this.keptLine(line, before), this.line(line)]), this.cursor());
+    this.picture.replaceChildren(...axes(this.scale, marks, { height: HEIGHT, left: LEFT, right: RIGHT }), ...this.holes.map(hole => this.hole(hole)), ...lines.flatMap(line => [this.keptLine(line, kept), this.line(line, gaps)]), this.cursor());
     const hole = this.holes.at(-1);
     const text = hole ? this.describe(hole) : '';
     /* Screen readers would read a text again that is set again. */
@@ -139,21 +158,18 @@ export class Curves {
     return `No figures from ${clock(new Date(from))} ${isOn ? 'on' : `to ${clock(new Date(to))}`}: ${reason.replace(/\.$/, '')}.`;
   }
 
-  /* As far as the first sample, unless too long a time lies between. */
-  keptLine({ key, index }, before) {
+  /* As far as the samples beside them, unless too long a time lies between. */
+  keptLine({ key, index }, rows) {
     const column = this.column(key), { x, y } = this.scale;
-    const points = this.kept.length > 0 ? [...this.kept, this.samples[0]] : [];
-    const moments = [...before, { ...before.at(-1), time_ms: this.samples[0][0] }];
-    const isKnown = points.map(point => point[column] !== null);
-    const d = points.map((point, i) => !isKnown[i] ? ''
-      : `${i > 0 && isKnown[i - 1] && !this.isKeptHole(moments[i - 1], moments[i]) ? 'L' : 'M'}${x(point[0]).toFixed(1)},${y(point[column]).toFixed(1)}`).join('');
+    const d = rows.map(({ points, isLed }) => points.map((point, i) => point[column] === null ? ''
+      : `${isLed[i] && points[i - 1][column] !== null ? 'L' : 'M'}${x(point[0]).toFixed(1)},${y(point[column]).toFixed(1)}`).join('')).join('');
     return svg('path', { class: `kept line-${index}`, d });
   }
 
-  line({ key, index }) {
+  line({ key, index }, gaps) {
     const column = this.column(key);
     const { x, y } = this.scale;
-    const begins = new Set([this.samples[0][0], ...this.holes.map(([, to]) => to)]);
+    const begins = new Set([this.samples[0][0], ...gaps.map(([, to]) => to)]);
     let path = '';
     for (const sample of this.samples) {
       const at = `${x(sample[0]).toFixed(1)},${y(sample[column]).toFixed(1)}`;

@@ -128,7 +128,7 @@ export async function showOverview(page, target, first) {
   if (!first.profiling.available)
     page.append(unavailable(first));
   /* Another allocator reports no figures. */
-  const curves = new Curves(first.memory?.resident > 0 ? undefined : ['rss']);
+  const curves = new Curves(first.memory?.resident > 0 ? undefined : ['rss'], () => showKept(curves, first).catch(() => {}));
   const trouble = el('div.trouble');
   const findings = el('div');
   const panels = el('div.panels');

@@ -121,13 +121,20 @@ export class RowTable {
       el('span.quiet', ` \u00b7 ${count(report.count)} ${report.count === 1 ? 'row' : 'rows'} \u00b7 ${report.source}`));
   }
 
+  nothing() {
+    const { counter, total } = this.report;
+    return counter.startsWith('alloc_') && total.value === 0
+      ? 'Nothing, or not counted: jemalloc counts what was ever allocated where the program was started with prof_accum:true.'
+      : 'Nothing was sampled, or nothing matches.';
+  }
+
   /* The rows in sight, and room for the others above and below. */
   draw() {
     const { report, scroller } = this;
     if (!report || this.isClosed)
       return;
     if (report.count === 0) {
-      this.body.replaceChildren(el('tr', el('td.name', { colSpan: 4 }, 'Nothing was sampled, or nothing matches.')));
+      this.body.replaceChildren(el('tr', el('td.name', { colSpan: 4 }, this.nothing())));
       return;
     }
     const height = parseFloat(getComputedStyle(this.table).getPropertyValue('--row')) || 34;
