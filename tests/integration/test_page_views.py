@@ -143,7 +143,8 @@ class Views(PageCase):
                 f"{own}/profile?shape=nothing": "There is no view \u2018nothing\u2019 of a profile", f"{own}/profile?id=9": "Run 9 is not kept",
                 f"{own}/profile?id=x": "a value that it cannot have: 'x'", f"{own}/profile?shape=text&sort=zz": "a value that it cannot have: 'zz'",
                 f"{own}/profile?shape=text&rows=(": "Invalid pattern '(' at character 2", f"{own}/profile?shape=text&bytes=zz": "Write 64kb:1mb",
-                f"{own}/profile?shape=text&thread=zz": "Leave the field", "/nothing": "has no agent", "/nothing/history": "nothing was kept of that name",
+                f"{own}/profile?shape=text&thread=zz": "Leave the field", f"{own}/profile?shape=text&counter=alloc_space": "or not counted",
+                "/nothing": "has no agent", "/nothing/history": "nothing was kept of that name",
                 f"{snapshots}?at=99999&base=99998&begin=1&end=2": "Try again", f"{snapshots}?at=99999": "There is no snapshot 99999",
                 f"{snapshots}?pid=x": "a value that it cannot have: 'x'"}.items():
             with self.subTest(address):

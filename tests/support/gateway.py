@@ -79,7 +79,8 @@ class GatewayCase(Case):
 class FakeAgent:
     """Listens where this very process' agent would, so that the gateway takes it for a target.
 
-    `answers` is called with (method, target) and returns (status, body), the bytes of an answer, or None, which leaves the client waiting.
+    `answers` is called with (method, target) and returns (status, body), the bytes of an answer, or None, which leaves the client waiting; a bytearray is
+    the beginning of an answer, whose rest is waited for.
     """
 
     def __init__(self, folder, answers, pid=None):
@@ -113,7 +114,8 @@ class FakeAgent:
         method, target = re.match(rb"(\S+) (\S+)", data).groups()
         self.requests.append((method.decode(), target.decode()))
         answer = self.answers(method.decode(), target.decode())
-        if answer is None:
+        if answer is None or isinstance(answer, bytearray):
+            connection.sendall(answer or b"")
             self.waiting.append(connection)
             return
         if isinstance(answer, bytes):
