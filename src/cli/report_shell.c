@@ -508,7 +508,7 @@ static bool check_figures(
 	if (!shell->settings.options.render.mean || is_one_of(command->name, with_means))
 		return report_figures_check(&shell->session, err);
 	error_set(err, ERROR_USAGE, "mean=true is for top alone");
-	return error_hint(err, "mean= takes it back");
+	return error_hint(err, "mean=false takes it back");
 }
 
 static void run_command(struct shell *shell, const char *typed)

@@ -802,9 +802,9 @@ class Report(unittest.TestCase):
         # A browser's may still be needed by another process of it.
         wait_until(lambda: len(os.listdir(pictures)) <= 1, "the viewers' files to be removed")
 
-    def shell(self, *lines):
+    def shell(self, *lines, options=()):
         """Standard output and standard error of the shell for these lines."""
-        result = subprocess.run([HEAPCTL, "report", "--interactive", self.first], input="\n".join((*lines, "quit", "")), text=True, check=True,
+        result = subprocess.run([HEAPCTL, "report", "--interactive", *options, self.first], input="\n".join((*lines, "quit", "")), text=True, check=True,
                                 capture_output=True, timeout=60)
         return result.stdout, result.stderr
 
@@ -844,9 +844,11 @@ class Report(unittest.TestCase):
             with self.subTest(options=options):
                 self.assertIn(message, run("report", *options, self.first, code=2).stderr.decode())
         out, err = self.shell("mean=true", "tree", "unit=ms", "top", "unit=", "top")
-        self.assertIn("mean=true is for top alone (mean= takes it back)", err)
+        self.assertIn("mean=true is for top alone (mean=false takes it back)", err)
         self.assertIn("the unit ms is not one of bytes", err)
         self.assertIn("Mean of", out)
+        # Also one of the command line.
+        self.assertNotIn("mean=true is", self.shell("mean=false", "tree", options=["--mean"])[1])
         # A mean is of all objects of a function: here they have one size.
         self.assertEqual(rows(text("report", "--mean", self.first))["load_table"], (TABLE // 3, TABLE // 3))
 
