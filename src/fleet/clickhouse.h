@@ -37,8 +37,8 @@ void clickhouse_close(struct clickhouse *clickhouse);
 DEFINE_CLEANUP(clickhouse_cleanup, struct clickhouse *, clickhouse_close)
 
 /*
- * From then on what runs fails with ERROR_STATE within a second after this is true, and the server
- * is told to stop the query. NULL: never.
+ * From then on what runs fails with ERROR_STATE within a second after this is true, and a query is
+ * stopped on the server. NULL: never.
  */
 void clickhouse_set_cancel(struct clickhouse *clickhouse, bool (*is_cancelled)(void));
 
