@@ -117,14 +117,16 @@ static int run_attach(const struct verb *verb, int argc, char **argv)
 		return EXIT_DONE;
 	}
 	CLEANUP(json_cleanup)
-	json_t *value = json_pack("{s:i, s:s, s:b, s:I, s:I, s:I, s:i, s:I, s:s, s:I, s:s}", "pid",
+	json_t *value = json_pack("{s:i, s:s, s:b, s:I, s:I, s:I, s:i, s:I, s:o, s:I, s:o}", "pid",
 		(int)attachment.target.process.pid, "name", attachment.target.process.name,
 		"active", request.is_active, "stop_us", (json_int_t)attachment.stop_us,
 		"max_stop_us", (json_int_t)attachment.max_stop_us, "total_stop_us",
 		(json_int_t)attachment.total_stop_us, "stops", attachment.stops, "entries",
-		(json_int_t)attachment.entries.functions, "entries_in", attachment.entries_in,
-		"all_stop_us", (json_int_t)attachment.entries.stop_us, "problem",
-		attachment.problem.kind == ERROR_NONE ? "" : attachment.problem.message);
+		(json_int_t)attachment.entries.functions, "entries_in",
+		control_json_text(attachment.entries_in), "all_stop_us",
+		(json_int_t)attachment.entries.stop_us, "problem",
+		control_json_text(
+			attachment.problem.kind == ERROR_NONE ? "" : attachment.problem.message));
 	control_print_json(value);
 	return EXIT_DONE;
 }

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/units.h"
+#include "base/utf8.h"
 #include "base/xalloc.h"
 #include "cli/sample_interval.h"
 #include "cli/terminal.h"
@@ -121,6 +122,17 @@ void control_print_json(const json_t *value)
 
 	json_dumpf(value, stdout, format);
 	putchar('\n');
+}
+
+json_t *control_json_text(const char *text)
+{
+	CLEANUP(buffer_deinit) struct buffer printable = BUFFER_OR_EXIT;
+	json_t *const value = json_string(text);
+
+	if (value != NULL)
+		return value;
+	utf8_append_printable(&printable, text, strlen(text));
+	return json_stringn(printable.data, printable.size);
 }
 
 bool control_post(const struct target *target, const char *path, struct error *err)

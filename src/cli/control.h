@@ -58,6 +58,9 @@ void control_warn_of_left_out(const struct target *target, const struct error *p
 /* The agent's answer as it is: for --json. Indented on a terminal. */
 void control_print_json(const json_t *value);
 
+/* A text for that, such as a path: one that is not UTF-8 in its printable form. Caller owns it. */
+json_t *control_json_text(const char *text);
+
 /* A request whose answer is not needed. */
 MUST_CHECK bool control_post(const struct target *target, const char *path, struct error *err);
 

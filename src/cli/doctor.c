@@ -66,10 +66,10 @@ static void print_json(const char *title, const struct diagnosis *diagnosis)
 		json_t *const item = json_object();
 		json_object_set_new(item, "level", json_string(level_name(finding->level)));
 		json_object_set_new(item, "code", json_string(finding->code));
-		json_object_set_new(item, "message", json_string(finding->message));
-		json_object_set_new(item, "hint", json_string(finding->hint));
+		json_object_set_new(item, "message", control_json_text(finding->message));
+		json_object_set_new(item, "hint", control_json_text(finding->hint));
 		/* Its name before 0.2, until 0.3. */
-		json_object_set_new(item, "cure", json_string(finding->hint));
+		json_object_set_new(item, "cure", control_json_text(finding->hint));
 		json_array_append_new(findings, item);
 	}
 	json_object_set_new(object, "subject", json_string(title));

@@ -178,7 +178,7 @@ static void add_process_keys(json_t *object, const struct process *process)
 	read_container(process->pid, container);
 	json_object_set_new(object, "user", json_string(user));
 	json_object_set_new(object, "parent", json_integer(process->parent));
-	json_object_set_new(object, "command", json_string(command));
+	json_object_set_new(object, "command", control_json_text(command));
 	if (container[0] != '\0')
 		json_object_set_new(object, "container", json_string(container));
 }
@@ -397,16 +397,16 @@ static json_t *entry_json(const struct survey_entry *entry)
 	if (process->pid != 0) {
 		json_object_set_new(object, "pid", json_integer(process->pid));
 		json_object_set_new(object, "name", json_string(process->name));
-		json_object_set_new(object, "exe", json_string(process->exe));
+		json_object_set_new(object, "exe", control_json_text(process->exe));
 		json_object_set_new(object, "uid", json_integer(process->uid));
 		add_process_keys(object, process);
 	}
 	if (entry->target.socket_path[0] != '\0')
-		json_object_set_new(object, "socket", json_string(entry->target.socket_path));
+		json_object_set_new(object, "socket", control_json_text(entry->target.socket_path));
 	if (entry->jemalloc[0] != '\0')
-		json_object_set_new(object, "jemalloc", json_string(entry->jemalloc));
+		json_object_set_new(object, "jemalloc", control_json_text(entry->jemalloc));
 	if (entry->kind == SURVEY_SILENT)
-		json_object_set_new(object, "problem", json_string(entry->problem.message));
+		json_object_set_new(object, "problem", control_json_text(entry->problem.message));
 	if (entry->status != NULL)
 		json_object_set(object, "status", entry->status);
 	return object;

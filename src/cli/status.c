@@ -107,7 +107,7 @@ static void add_identity(
 	json_object_set_new(object, "labels", labels);
 	json_object_set_new(object, "sources", sources);
 	json_object_set_new(object, "problem",
-		problem->kind == ERROR_NONE ? json_null() : json_string(problem->message));
+		problem->kind == ERROR_NONE ? json_null() : control_json_text(problem->message));
 	json_object_set_new(status, "identity", object);
 }
 
@@ -361,8 +361,9 @@ static void print_unattached_json(const struct unattached_process *unattached)
 		&unattached->process, unattached->can_attach ? NULL : &unattached->refusal);
 
 	json_object_set_new(object, "profiling",
-		json_pack("{s:b, s:b, s:s, s:s}", "available", 0, "active", 0, "reason",
-			unattached->absence.message, "hint", attach));
+		json_pack("{s:b, s:b, s:o, s:o}", "available", 0, "active", 0, "reason",
+			control_json_text(unattached->absence.message), "hint",
+			control_json_text(attach)));
 	json_object_set_new(object, "kernel",
 		json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "resident_bytes",
 			(json_int_t)smaps->resident, "program_break_bytes",

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 #include "cli/attachment.h"
+#include "cli/control.h"
 #include "client/kernel_view.h"
 #include "client/program.h"
 #include "client/target.h"
@@ -145,8 +146,9 @@ char *unattached_process_describe_attach(const struct unattached_process *unatta
 
 json_t *unattached_process_json(const struct process *process, const struct error *refusal)
 {
-	return json_pack("{s:s, s:i, s:s*, s:s*, s:I, s:I, s:b, s:s}", "state", "no-agent", "pid",
-		(int)process->pid, "name", process->name, "exe", process->exe, "uid",
-		(json_int_t)process->uid, "resident_bytes", (json_int_t)process->resident_bytes,
-		"can_attach", refusal == NULL, "problem", refusal == NULL ? "" : refusal->message);
+	return json_pack("{s:s, s:i, s:s*, s:o, s:I, s:I, s:b, s:o}", "state", "no-agent", "pid",
+		(int)process->pid, "name", process->name, "exe", control_json_text(process->exe),
+		"uid", (json_int_t)process->uid, "resident_bytes",
+		(json_int_t)process->resident_bytes, "can_attach", refusal == NULL, "problem",
+		control_json_text(refusal == NULL ? "" : refusal->message));
 }

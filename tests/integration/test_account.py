@@ -274,6 +274,14 @@ class WithoutAgent(Case):
         parts = ("anonymous_bytes", "program_break_bytes", "files_bytes", "file_data_bytes", "shmem_bytes", "stacks_bytes")
         self.assertEqual(sum(status["kernel"][part] for part in parts), status["kernel"]["resident_bytes"])
 
+    def test_a_path_that_is_not_utf8_hides_no_process(self):
+        path = shutil.copy("/bin/sleep", os.path.join(self.folder, os.fsdecode(b"a\xff\x1b")))
+        process = self.start(path, "1000")
+        wait_until(lambda: os.readlink(f"/proc/{process.pid}/exe") == path, "the program")
+        row = next(row for row in json.loads(self.heapctl("ps", "--all", "--json")[0]) if row.get("pid") == process.pid)
+        for found in (row, json.loads(self.heapctl("status", process.pid, "--json", code=1)[0])):
+            self.assertEqual(found["exe"], rf"{self.folder}/a\xff\x1b")
+
     def test_heaps_of_glibcs_arenas_are_a_row(self):
         source = ("#include <pthread.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n"
                   "static void *fill(void *x) { for (int i = 0; i < 5000; i++) memset(malloc(1000), 1, 1000); write(1, \"ready\\n\", 6); pause(); return x; }\n"
