@@ -208,8 +208,8 @@ class Doctor(Case):
                 self.addCleanup(os.rmdir, folder)
         process = self.start("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", need("sleep"), "1000", env={"HEAPCTL_DIR": ""})
         wait_until(lambda: os.stat(f"/proc/{process.pid}").st_uid == 65534, "the other user")
-        found = self.examine(process.pid, ok=None)
-        self.assertNotIn("folder-owner", found)
+        # What is wrong with a folder of that user is another matter: a process in a user namespace without numbers makes one.
+        self.assertNotIn("heapctl-0", self.examine(process.pid, ok=None).get("folder-owner", {}).get("message", ""))
 
     def test_a_folder_that_no_agent_uses_comes_first(self):
         os.makedirs(self.agents)
