@@ -194,7 +194,7 @@ static bool check_libc(const struct process *process, const struct process_modul
 static bool check_program(const struct process *process, struct error *err)
 {
 	struct process_modules modules;
-	char path[PATH_BYTES];
+	char path[PATH_BYTES], inside[SANITIZER_NAME_BYTES];
 
 	snprintf(path, sizeof path, "/proc/%d/exe", (int)process_living_thread(process->pid));
 	CLEANUP(fd_cleanup) const int exe = open(path, O_RDONLY | O_CLOEXEC);
@@ -205,11 +205,12 @@ static bool check_program(const struct process *process, struct error *err)
 	if (!process_read_modules(process->pid, &modules, err) ||
 		!check_libc(process, &modules, exe, err))
 		return false;
-	if (modules.sanitizer[0] == '\0')
+	if (modules.sanitizer[0] == '\0' && (exe < 0 || !program_find_sanitizer(exe, inside)))
 		return true;
 	return error_set(err, ERROR_UNSUPPORTED,
 		"%s[%d] was built with a sanitizer (%s), which has to see each malloc itself",
-		process->name, (int)process->pid, modules.sanitizer);
+		process->name, (int)process->pid,
+		modules.sanitizer[0] != '\0' ? modules.sanitizer : inside);
 }
 
 const char *attach_folder(const struct process *process)

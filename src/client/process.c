@@ -297,8 +297,6 @@ static void note_module(struct process_modules *modules, const struct proc_map *
 	static const char *const jemallocs[] = { "libjemalloc", NULL };
 	static const char *const others[] = { "libtcmalloc", "libmimalloc", "libsnmalloc",
 		"libhoard", "librpmalloc", "libscudo", NULL };
-	static const char *const sanitizers[] = { "libasan.so", "libtsan.so", "liblsan.so",
-		"libhwasan.so", NULL };
 	static const char *const libcs[] = { "libc.so", "libc-2", "libc.musl", "ld-musl", NULL };
 	char path[1024];
 
@@ -331,7 +329,7 @@ static void note_module(struct process_modules *modules, const struct proc_map *
 		note_path(modules->jemalloc, map);
 	else if (begins_with_any(name, others))
 		note_path(modules->other_allocator, map);
-	else if (begins_with_any(name, sanitizers))
+	else if (program_library_is_sanitizer(name))
 		note_path(modules->sanitizer, map);
 	else if (begins_with_any(name, libcs)) {
 		modules->has_libc = true;

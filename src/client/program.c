@@ -95,6 +95,58 @@ bool program_find_mallctl(int fd, char name[MALLCTL_NAME_BYTES])
 	return ignored.kind == ERROR_UNSUPPORTED && find_mallctl_text(fd, name);
 }
 
+static bool begins_with(const char *text, const char *beginning)
+{
+	return strncmp(text, beginning, strlen(beginning)) == 0;
+}
+
+bool program_library_is_sanitizer(const char *name)
+{
+	/* gcc's names, then clang's, whose other libraries of that kind replace nothing. */
+	static const char *const beginnings[] = { "libasan.so", "libtsan.so", "liblsan.so",
+		"libhwasan.so", "libclang_rt.asan", "libclang_rt.tsan", "libclang_rt.msan",
+		"libclang_rt.lsan", "libclang_rt.hwasan" };
+
+	for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++) {
+		if (begins_with(name, beginnings[i]))
+			return true;
+	}
+	return false;
+}
+
+static bool take_sanitizer(void *context, const char *function, uint64_t value)
+{
+	static const char *const names[] = { "asan", "tsan", "msan", "lsan", "hwasan" };
+	char *const name = context;
+	char start[SANITIZER_NAME_BYTES + sizeof "___init"];
+
+	(void)value;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		snprintf(start, sizeof start, "__%s_init", names[i]);
+		if (strcmp(function, start) != 0)
+			continue;
+		snprintf(name, SANITIZER_NAME_BYTES, "%s", names[i]);
+		return false;
+	}
+	return true;
+}
+
+static bool find_sanitizer(struct elf_file *elf, char name[SANITIZER_NAME_BYTES])
+{
+	name[0] = '\0';
+	elf_file_functions(elf, "san_init", take_sanitizer, name);
+	return name[0] != '\0';
+}
+
+bool program_find_sanitizer(int fd, char name[SANITIZER_NAME_BYTES])
+{
+	struct elf_file elf;
+	struct error ignored;
+
+	name[0] = '\0';
+	return elf_file_init_fd(&elf, fd, "", &ignored) && find_sanitizer(&elf, name);
+}
+
 bool program_is_foreign(int fd)
 {
 	struct elf_file elf;
@@ -170,11 +222,6 @@ const char *program_conf_variable(
 	return variable;
 }
 
-static bool begins_with(const char *text, const char *beginning)
-{
-	return strncmp(text, beginning, strlen(beginning)) == 0;
-}
-
 /* The libraries still to be read; each once. */
 struct closure {
 	struct program *program;
@@ -188,15 +235,13 @@ struct closure {
 static void note_library(struct program *program, const char *path)
 {
 	const char *const name = path_base_name(path);
-	char *const slot =
-		begins_with(name, "libjemalloc") ? program->jemalloc
-		: begins_with(name, "libtcmalloc") || begins_with(name, "libmimalloc") ||
-				begins_with(name, "libsnmalloc") || begins_with(name, "librpmalloc")
-			? program->other_allocator
-		: begins_with(name, "libasan.so") || begins_with(name, "libtsan.so") ||
-				begins_with(name, "liblsan.so") || begins_with(name, "libhwasan.so")
-			? program->sanitizer
-			: NULL;
+	char *const slot = begins_with(name, "libjemalloc") ? program->jemalloc
+			   : begins_with(name, "libtcmalloc") || begins_with(name, "libmimalloc") ||
+					   begins_with(name, "libsnmalloc") ||
+					   begins_with(name, "librpmalloc")
+				   ? program->other_allocator
+			   : program_library_is_sanitizer(name) ? program->sanitizer
+								: NULL;
 
 	if (slot != NULL && slot[0] == '\0')
 		snprintf(slot, sizeof program->jemalloc, "%s", path);
@@ -270,6 +315,7 @@ static bool inspect_elf(int fd, struct program *program, struct error *err)
 	program->kind = elf_file_has_interpreter(&elf) ? PROGRAM_DYNAMIC : PROGRAM_STATIC;
 	program->is_go = elf_file_is_go(&elf);
 	find_mallctl(&elf, program->mallctl);
+	find_sanitizer(&elf, program->sanitizer);
 	walk_closure(&elf, program);
 	return true;
 }

@@ -14,6 +14,7 @@
 
 enum {
 	MALLCTL_NAME_BYTES = 64,
+	SANITIZER_NAME_BYTES = 8,
 };
 
 enum program_kind {
@@ -30,8 +31,8 @@ struct program {
 	char mallctl[MALLCTL_NAME_BYTES]; /* jemalloc inside the program itself: mallctl's name
 					     there; else "" */
 	char other_allocator[4096];	  /* libtcmalloc, libmimalloc, ...; else "" */
-	char sanitizer[4096];		  /* libasan and the like; else "" */
-	bool is_privileged; /* setuid, setgid or capabilities for this user: AT_SECURE */
+	char sanitizer[4096]; /* libasan and the like, or "asan" inside the program; else "" */
+	bool is_privileged;   /* setuid, setgid or capabilities for this user: AT_SECURE */
 	bool is_go;
 	bool is_foreign; /* for another kind of machine (32 bit) */
 	bool is_musl;	 /* linked with that C library */
@@ -56,6 +57,15 @@ const char *program_conf_variable(
  * False when there is none.
  */
 bool program_find_mallctl(int fd, char name[MALLCTL_NAME_BYTES]);
+
+/* Whether the library of this name, without its folder, is a sanitizer's that replaces malloc. */
+bool program_library_is_sanitizer(const char *name);
+
+/*
+ * The name ("asan") of such a sanitizer inside the ELF file open on `fd`, where clang links it. ""
+ * and false when there is none.
+ */
+bool program_find_sanitizer(int fd, char name[SANITIZER_NAME_BYTES]);
 
 /* What shows the memory of Go's runtime. */
 #define PROGRAM_GO_HINT                                                                     \

@@ -683,6 +683,15 @@ class Refused(AttachCase):
         # What /proc shows while it ends may be the one or the other.
         self.assertRegex(self.attach(process.pid, "--force", code=1)[1], r"has ended( \(its sandbox \(seccomp\) has killed it, most likely|, or executes)")
 
+    def test_a_program_with_a_sanitizer_inside(self):
+        """No library shows it. Its interceptors look like a malloc of the program's own."""
+        program = os.path.join(self.folder, "program")
+        subprocess.run([need("cc"), "-fsanitize=address", "-static-libasan", "-x", "c", "-", "-o", program],
+                       input="#include <unistd.h>\nint main(void) { write(1, \"ready\\n\", 6); for (;;) pause(); }", text=True, check=True)
+        process = self.start(program, stdout=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        self.assert_refused(process.pid, r"was built with a sanitizer \(asan\), which has to see each malloc itself")
+
     def test_a_process_that_has_an_agent(self):
         process, _ = self.start_redis()
         self.wait_for_agent(process.pid)

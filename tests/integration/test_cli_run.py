@@ -223,6 +223,11 @@ class Refusing(Case):
             self.skipTest("no static C library")
         self.assertIn("linked statically", self.refused(program))
 
+    def test_programs_with_a_sanitizer_inside(self):
+        program = os.path.join(self.folder, "program")
+        subprocess.run([need("cc"), "-fsanitize=address", "-static-libasan", "-x", "c", "-", "-o", program], input="int main(void) { return 0; }", text=True, check=True)
+        self.assertIn("is built with a sanitizer (asan)", self.refused(program))
+
     @unittest.skipUnless(os.geteuid() == 0, "needs root to make a setuid program")
     def test_programs_linked_with_musl(self):
         compiler = need("cc")
