@@ -405,7 +405,8 @@ static bool find_range(struct entry_functions *found, pid_t pid, const struct re
 		const uint64_t size = limit > first ? limit - first : 0;
 		if (size >= GAP_BYTES_MIN && (is_below ? size > largest : found->limit == 0)) {
 			largest = size;
-			found->first = is_below && size > REACH / 32 ? limit - REACH / 32 : first;
+			/* The agent's own stacks and arena come to its upper end meanwhile. */
+			found->first = is_below && size > REACH / 32 ? first + size / 2 : first;
 			found->limit = limit;
 		}
 		last = map.limit;

@@ -6,6 +6,7 @@ import os
 import pathlib
 import random
 import re
+import resource
 import shutil
 import struct
 import subprocess
@@ -170,6 +171,15 @@ class Known(EntryCase):
         area = self.sampler(process.pid)["entry_area"]
         self.assertNotEqual(area, 0)
         self.assertFalse(first <= area < limit, f"{area:x} in {first:x}-{limit:x}")
+
+    def test_the_agents_own_stacks_do_not_take_its_place(self):
+        """They are as large as the limit says, and the kernel maps them just below the libraries."""
+        hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
+        process = self.start_patched("patched", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (96 << 20, hard)))
+        self.attach(process.pid, "--method", "entry")
+        self.assertNotEqual(self.sampler(process.pid)["entry_area"], 0)
+        self.heapctl("detach", process.pid)
+        self.assert_unharmed(process)
 
     def test_addresses_that_the_program_has_kept(self):
         """They are of the agent's functions, if the program reads them from its table while the calls between modules are redirected."""
