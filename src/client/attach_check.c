@@ -202,8 +202,15 @@ static bool check_program(const struct process *process, struct error *err)
 		return error_set(err, ERROR_UNSUPPORTED,
 			"%s[%d] is a program for another kind of machine (32 bit)", process->name,
 			(int)process->pid);
-	if (!process_read_modules(process->pid, &modules, err) ||
-		!check_libc(process, &modules, exe, err))
+	if (!process_read_modules(process->pid, &modules, err))
+		return false;
+	if (modules.has_valgrind) {
+		error_set(err, ERROR_UNSUPPORTED,
+			"%s[%d] runs under valgrind, which has to see each call itself",
+			process->name, (int)process->pid);
+		return error_hint(err, "start it without, or with valgrind --tool=massif");
+	}
+	if (!check_libc(process, &modules, exe, err))
 		return false;
 	if (modules.sanitizer[0] == '\0' && (exe < 0 || !program_find_sanitizer(exe, inside)))
 		return true;

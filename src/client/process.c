@@ -289,6 +289,19 @@ bool process_has_preloader_alone(const struct process_modules *modules)
 	return strcmp(path_base_name(modules->agent), PROCESS_PRELOADER) == 0;
 }
 
+/* What may be started in place of a program, which it then loads: glibc's loader, musl. */
+static bool is_loader(pid_t pid)
+{
+	static const char *const loaders[] = { "ld-linux", "ld-2", "ld.so", "ld-musl", "libc.so",
+		"libc.musl", NULL };
+	char link[PROC_PATH_BYTES], path[4096];
+	const ssize_t size =
+		readlink(proc_path(process_living_thread(pid), "exe", link), path, sizeof path - 1);
+
+	path[size > 0 ? size : 0] = '\0';
+	return begins_with_any(path_base_name(path), loaders);
+}
+
 static void note_module(struct process_modules *modules, const struct proc_map *map)
 {
 	static const char agent_mark[] = "memfd:heapctl.filters.";
@@ -331,6 +344,8 @@ static void note_module(struct process_modules *modules, const struct proc_map *
 		note_path(modules->other_allocator, map);
 	else if (program_library_is_sanitizer(name))
 		note_path(modules->sanitizer, map);
+	else if (strncmp(name, "vgpreload_", 10) == 0)
+		modules->has_valgrind = true;
 	else if (begins_with_any(name, libcs)) {
 		modules->has_libc = true;
 		modules->has_musl |= strcmp(name, "libc.so") == 0 || strstr(name, "musl") != NULL;
@@ -374,8 +389,13 @@ bool process_read_modules(pid_t pid, struct process_modules *modules, struct err
 		note_module(modules, &map);
 	}
 	modules->is_go = is_go(pid);
-	if (!modules->has_libc)
-		modules->has_libc = process_read_start(pid, &start, &ignored) && !start.is_static;
+	if (!process_read_start(pid, &start, &ignored))
+		return true;
+	if (!start.is_static)
+		modules->has_libc = true;
+	else if (!is_loader(pid))
+		/* It has its own, whatever it opens (NSS, iconv), or emulates another program. */
+		modules->has_libc = modules->has_musl = false;
 	return true;
 }
 

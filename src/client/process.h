@@ -77,6 +77,7 @@ struct process_modules {
 	char jemalloc[1024]; /* libjemalloc.so.2 and the like */
 	char other_allocator[1024]; /* libtcmalloc, libmimalloc, ... */
 	char sanitizer[1024];
+	bool has_valgrind;    /* it runs under valgrind */
 	bool has_agent_mark;  /* its agent can start on demand: see docs/protocol.md */
 	int filters_at_start; /* of seccomp, from that mark */
 	bool has_libgcc;

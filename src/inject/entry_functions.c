@@ -451,7 +451,7 @@ static const struct remote_module *find_module(
 	const struct remote_process *remote, enum remote_role role)
 {
 	for (size_t i = 0; i < remote->count; i++) {
-		if (remote->modules[i].role == role &&
+		if (remote->modules[i].role == role && !remote->modules[i].is_apart &&
 			(role == REMOTE_PROGRAM || remote->modules[i].has_malloc))
 			return &remote->modules[i];
 	}

@@ -242,8 +242,10 @@ static bool read_vector(const struct injection *injection, uint64_t type, uint64
 static bool find_bias(const struct injection *injection, uint64_t *bias, struct error *err)
 {
 	for (size_t i = 0; i < injection->remote.count; i++) {
-		if (injection->remote.modules[i].role == REMOTE_PROGRAM) {
-			*bias = injection->remote.modules[i].bias;
+		const struct remote_module *const module = &injection->remote.modules[i];
+		/* A C library that is just opened looks like a program, too. */
+		if (module->role == REMOTE_PROGRAM && !module->is_apart) {
+			*bias = module->bias;
 			return true;
 		}
 	}
@@ -261,8 +263,8 @@ static void find_frames(const struct injection *injection, struct image_exchange
 	char path[PATH_BYTES];
 
 	for (size_t i = 0; i < injection->remote.count; i++) {
-		if (injection->remote.modules[i].role == REMOTE_PROGRAM &&
-			injection->remote.modules[i].table.count > 0)
+		const struct remote_module *const module = &injection->remote.modules[i];
+		if (module->role == REMOTE_PROGRAM && !module->is_apart && module->table.count > 0)
 			return;
 	}
 	snprintf(path, sizeof path, "/proc/%d/exe", (int)injection->remote.thread);

@@ -6,6 +6,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,7 +196,7 @@ uint64_t remote_function(
 {
 	for (size_t i = 0; i < remote->count; i++) {
 		struct remote_function function;
-		if (remote->modules[i].role == role &&
+		if (remote->modules[i].role == role && !remote->modules[i].is_apart &&
 			remote_functions(remote, &remote->modules[i], name, &function, 1) == 1)
 			return function.begin;
 	}
@@ -305,12 +306,91 @@ static void add_module(struct remote_process *remote, uint64_t start)
 	/* A static program may be relocatable (static-pie), and is known by its headers. */
 	module.role = role_of(remote, &module,
 		interpreter != NULL || header.e_type == ET_EXEC || module.is_program);
-	remote->has_interpreter = remote->has_interpreter || interpreter != NULL;
-	remote->has_musl = remote->has_musl || module_is_musl(remote, &module);
-	remote->has_libc = remote->has_libc || module.role == REMOTE_LIBC;
+	module.has_interpreter = interpreter != NULL;
 	remote->modules =
 		xreallocarray(remote->modules, remote->count + 1, sizeof *remote->modules);
 	remote->modules[remote->count++] = module;
+}
+
+/* --- The loader's list --- */
+
+enum { LIST_MAX = 16384 };
+
+/* Its beginning; 0 when the module does not show it, as only programs do (DT_DEBUG). */
+static uint64_t list_of(const struct remote_process *remote, const struct remote_module *module)
+{
+	struct r_debug debug;
+	Elf64_Dyn entry;
+
+	for (uint64_t at = 0; module->dynamic_bytes - at >= sizeof entry; at += sizeof entry) {
+		if (!remote_copy(remote, module->dynamic + at, &entry, sizeof entry) ||
+			entry.d_tag == DT_NULL)
+			break;
+		if (entry.d_tag == DT_DEBUG)
+			return remote_copy(remote, entry.d_un.d_ptr, &debug, sizeof debug)
+				       ? (uint64_t)(uintptr_t)debug.r_map
+				       : 0;
+	}
+	return 0;
+}
+
+/* Whether the program itself is in the list; marks what is not. */
+static bool mark_by_list(struct remote_process *remote, uint64_t at)
+{
+	bool has_program = false;
+	struct link_map link;
+
+	for (size_t i = 0; i < remote->count; i++)
+		remote->modules[i].is_apart = remote->modules[i].dynamic != 0;
+	for (size_t i = 0; i < LIST_MAX && at != 0; i++) {
+		if (!remote_copy(remote, at, &link, sizeof link))
+			return false;
+		for (size_t j = 0; j < remote->count; j++) {
+			struct remote_module *const module = &remote->modules[j];
+			if (module->dynamic != (uint64_t)(uintptr_t)link.l_ld)
+				continue;
+			module->is_apart = false;
+			has_program = has_program || module->is_program;
+		}
+		at = (uint64_t)(uintptr_t)link.l_next;
+	}
+	return has_program;
+}
+
+static bool is_static(const struct remote_module *program)
+{
+	return program->is_program && !program->has_interpreter &&
+	       (program->role == REMOTE_PROGRAM || program->role == REMOTE_ALLOCATOR);
+}
+
+/* Nothing is marked where no list can be read, as the loader begins. */
+static void mark_apart(struct remote_process *remote, uint64_t vdso)
+{
+	bool has_static = false;
+
+	for (size_t i = 0; i < remote->count; i++)
+		has_static = has_static || is_static(&remote->modules[i]);
+	for (size_t i = 0; i < remote->count && !has_static; i++) {
+		const uint64_t list = list_of(remote, &remote->modules[i]);
+		if (list != 0 && mark_by_list(remote, list))
+			return;
+	}
+	/* A static program calls no other module, also where it opens some. */
+	for (size_t i = 0; i < remote->count; i++)
+		remote->modules[i].is_apart = has_static && !remote->modules[i].is_program &&
+					      remote->modules[i].bias != vdso;
+}
+
+static void note_kinds(struct remote_process *remote)
+{
+	for (size_t i = 0; i < remote->count; i++) {
+		const struct remote_module *const module = &remote->modules[i];
+		if (module->is_apart)
+			continue;
+		remote->has_interpreter = remote->has_interpreter || module->has_interpreter;
+		remote->has_musl = remote->has_musl || module_is_musl(remote, module);
+		remote->has_libc = remote->has_libc || module->role == REMOTE_LIBC;
+	}
 }
 
 static void note_gap(struct remote_process *remote, uint64_t begin, uint64_t end)
@@ -378,8 +458,8 @@ static bool open_process(struct remote_process *remote, struct error *err)
 	       error_set(err, ERROR_NOT_FOUND, "process %d has ended", (int)remote->pid);
 }
 
-/* As the kernel has told the program (AT_PHDR); 0: not known. */
-static uint64_t read_program_headers(pid_t pid, pid_t thread)
+/* What the kernel has told the program, of that type; 0: not known. */
+static uint64_t read_vector(pid_t pid, pid_t thread, uint64_t type)
 {
 	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 	uint64_t pair[2];
@@ -388,7 +468,7 @@ static uint64_t read_program_headers(pid_t pid, pid_t thread)
 		return 0;
 	for (size_t at = 0; text.size - at >= sizeof pair; at += sizeof pair) {
 		memcpy(pair, text.data + at, sizeof pair);
-		if (pair[0] == AT_PHDR)
+		if (pair[0] == type)
 			return pair[1];
 	}
 	return 0;
@@ -406,7 +486,7 @@ bool remote_read(struct remote_process *remote, pid_t pid, struct error *err)
 	snprintf(path, sizeof path, "/proc/%d/task/%d/maps", (int)pid, (int)remote->thread);
 	if (!file_read(path, &maps, err))
 		return false;
-	remote->program_headers = read_program_headers(pid, remote->thread);
+	remote->program_headers = read_vector(pid, remote->thread, AT_PHDR);
 	const char *at = maps.data;
 	struct proc_map map;
 	while (proc_map_next(&at, maps.data + maps.size, &map)) {
@@ -420,6 +500,8 @@ bool remote_read(struct remote_process *remote, pid_t pid, struct error *err)
 		return error_set(
 			err, ERROR_DENIED, "the memory of process %d cannot be read", (int)pid);
 	qsort(remote->modules, remote->count, sizeof *remote->modules, compare_modules);
+	mark_apart(remote, read_vector(pid, remote->thread, AT_SYSINFO_EHDR));
+	note_kinds(remote);
 	return true;
 }
 

@@ -32,9 +32,12 @@ struct remote_module {
 	uint64_t bias;		     /* what the loader added to the file's addresses */
 	uint64_t spare, spare_bytes; /* behind its code, on its last page: mapped and unused */
 	enum remote_role role;
-	bool has_malloc; /* it defines malloc */
-	bool is_program; /* the one that the kernel has started */
-	bool stays;	 /* it cannot be unloaded: remote_find_needs */
+	bool has_malloc;      /* it defines malloc */
+	bool is_program;      /* the one that the kernel has started */
+	bool has_interpreter; /* it is a program for a loader */
+	bool stays;	      /* it cannot be unloaded: remote_find_needs */
+	bool is_apart; /* the program does not call it: in a namespace of dlmopen() or LD_AUDIT,
+			  or of a program that this one emulates */
 	struct unwind_table table;
 	uint64_t dynamic, dynamic_bytes; /* its dynamic section; 0: none */
 	/* The dynamic symbol table; 0: none. */
@@ -80,7 +83,7 @@ const struct remote_module *remote_find(const struct remote_process *remote, uin
 size_t remote_functions(const struct remote_process *remote, const struct remote_module *module,
 	const char *name, struct remote_function *functions, size_t max);
 
-/* The first function of this name in a module of that role; 0 when there is none. */
+/* The first function of this name in a module of that role, not apart; 0 when there is none. */
 uint64_t remote_function(
 	const struct remote_process *remote, enum remote_role role, const char *name);
 

@@ -48,7 +48,7 @@ static void mark_name(struct remote_process *remote, char (*names)[NAME_BYTES], 
 	struct remote_module *found = NULL;
 
 	for (size_t i = 0; i < remote->count; i++) {
-		if (strcmp(names[i], name) != 0)
+		if (remote->modules[i].is_apart || strcmp(names[i], name) != 0)
 			continue;
 		/* One of them is in a namespace of its own (dlmopen). */
 		if (found != NULL)
@@ -82,8 +82,9 @@ void remote_find_needs(struct remote_process *remote)
 
 	for (size_t i = 0; i < remote->count; i++) {
 		struct remote_module *const module = &remote->modules[i];
-		module->stays = all_stay || module->is_program || module->role == REMOTE_LIBC ||
-				module->role == REMOTE_LOADER;
+		module->stays = !module->is_apart &&
+				(all_stay || module->is_program || module->role == REMOTE_LIBC ||
+					module->role == REMOTE_LOADER);
 		read_needs(remote, module, &needs);
 		if (needs.name == 0 || !read_name(remote, module, needs.name, names[i]))
 			names[i][0] = '\0';

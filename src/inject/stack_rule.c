@@ -141,7 +141,7 @@ void stack_waiting_find(struct stack_waiting *waiting, const struct remote_proce
 	*waiting = (struct stack_waiting){ 0 };
 	musl_code_find(&waiting->musl, remote);
 	for (size_t i = 0; i < remote->count && !remote->has_musl; i++) {
-		if (remote->modules[i].role != REMOTE_LIBC)
+		if (remote->modules[i].role != REMOTE_LIBC || remote->modules[i].is_apart)
 			continue;
 		read_makecontext(waiting, remote, &remote->modules[i]);
 		for (size_t j = 0; j < sizeof names / sizeof *names; j++)

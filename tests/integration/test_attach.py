@@ -692,6 +692,11 @@ class Refused(AttachCase):
         self.assertEqual(process.stdout.readline(), b"ready\n")
         self.assert_refused(process.pid, r"was built with a sanitizer \(asan\), which has to see each malloc itself")
 
+    def test_a_program_under_valgrind(self):
+        process = self.start(need("valgrind"), "-q", "--tool=none", "/bin/sh", "-c", "echo ready; read line", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        self.assert_refused(process.pid, r"runs under valgrind, which has to see each call itself")
+
     def test_a_process_that_has_an_agent(self):
         process, _ = self.start_redis()
         self.wait_for_agent(process.pid)

@@ -16,6 +16,19 @@ from processes import HEAPCTL, PATIENCE_SECONDS, SANITIZED, agent_thread, is_ali
 from test_attach import AttachCase
 
 
+# Prints whether its C library has seen a second thread.
+OPENS_NAMESPACES = """
+import ctypes, sys
+libc = ctypes.CDLL(None)
+libc.dlmopen.restype = ctypes.c_void_p
+libc.dlmopen.argtypes = [ctypes.c_long, ctypes.c_char_p, ctypes.c_int]
+for _ in range(int(sys.argv[1])):
+    assert libc.dlmopen(-1, b"libz.so.1", 2)
+for line in iter(sys.stdin.readline, ""):
+    print(ctypes.c_char.in_dll(libc, "__libc_single_threaded").value == bytes(1), flush=True)
+"""
+
+
 class PlacesCase(AttachCase):
     def start_places(self, mode):
         process = self.start_ready(PROGRAMS / "attached_places", mode)
@@ -46,6 +59,19 @@ class Places(PlacesCase):
         done = sum(self.attach_and_detach(process, "--interval", "4KiB") for _ in range(repeats(16)))
         self.assertGreater(done, 0)
         self.assert_unharmed(process)
+
+    def test_a_program_with_several_c_libraries(self):
+        """Those that dlmopen() brings would not tell the program's own that it has threads now."""
+        for namespaces in (1, 3):
+            with self.subTest(namespaces=namespaces):
+                process = self.start(sys.executable, "-c", OPENS_NAMESPACES, namespaces, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                for attach, answer in ((False, "False\n"), (True, "True\n")):
+                    if attach:
+                        self.attach(process.pid)
+                    process.stdin.write("\n")
+                    process.stdin.flush()
+                    self.assertEqual(process.stdout.readline(), answer)
+                self.detach(process.pid)
 
     def test_a_handler_that_returns_late_into_the_borrowed_code(self):
         process = self.start_places("handling")

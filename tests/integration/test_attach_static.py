@@ -57,6 +57,16 @@ class Attached(StaticCase):
                     self.assertGreater(done, 0)
                     self.assert_unharmed(process)
 
+    def test_a_program_that_opens_libraries(self):
+        """They bring a C library, which the program does not call, and whose functions its threads cannot run."""
+        for kind in ("static", "static_pie"):
+            with self.subTest(kind):
+                process = self.start_program(f"storms_{kind}", "load", "libz.so.1", "zlibVersion")
+                wait_until(lambda: "libc.so" in pathlib.Path(f"/proc/{process.pid}/maps").read_text(), "the other C library")
+                done = sum(self.attach_and_detach(process, "--interval", "4KiB") for _ in range(3))
+                self.assertGreater(done, 0)
+                self.assert_unharmed(process)
+
     def test_a_program_that_executes_itself(self):
         process = self.start_program("storms_static", "exec")
         for _ in range(4):
