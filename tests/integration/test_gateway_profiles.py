@@ -186,6 +186,15 @@ class Graph(ViewCase):
         # All of it is what the button shows.
         page.resize(390, 900)
         page.wait_for("document.querySelector('.graph svg').getBoundingClientRect().width < 390")
+        # Nothing of the picture is over its buttons, in either theme.
+        for scheme in ("light", "dark"):
+            page.emulate(colorScheme=scheme)
+            page.wait_for(f"document.documentElement.dataset.theme === {scheme!r}")
+            self.assertEqual(page.evaluate("""[...document.querySelectorAll('.graph-tools button')].filter(button => {
+                button.scrollIntoView();
+                const { left, top, width, height } = button.getBoundingClientRect();
+                return document.elementFromPoint(left + width / 2, top + height / 2) !== button;
+            }).map(button => button.textContent)"""), [], scheme)
         page.click_on("All")
         page.wait_for(f"{scale} < 0.9 * {wide}")
         self.assertEqual(page.serious_complaints(), [])
