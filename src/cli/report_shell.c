@@ -489,23 +489,16 @@ static bool write_output(
 	return file_write_fd(fd, path, out->data, out->size, err);
 }
 
-static bool is_one_of(const char *name, const char *const *names)
-{
-	while (*names != NULL && strcmp(*names, name) != 0)
-		names++;
-	return *names != NULL;
-}
-
 /* With mean=true a command that knows no means would show sums. */
 static bool check_figures(
 	const struct shell *shell, const struct shell_command *command, struct error *err)
 {
-	static const char *const without[] = { "proto", "raw", "options", "o", "help", NULL };
-	static const char *const with_means[] = { "text", "top", NULL };
+	const bool shows_figures = command->run != run_proto && command->run != run_raw &&
+				   command->run != run_settings && command->run != run_help;
 
-	if (is_one_of(command->name, without))
+	if (!shows_figures)
 		return true;
-	if (!shell->settings.options.render.mean || is_one_of(command->name, with_means))
+	if (!shell->settings.options.render.mean || command->run == run_top)
 		return report_figures_check(&shell->session, err);
 	error_set(err, ERROR_USAGE, "mean=true is for top alone");
 	return error_hint(err, "mean=false takes it back");
