@@ -20,6 +20,7 @@
 #include "cli/fleet_session.h"
 #include "cli/verb.h"
 #include "gateway/worker.h"
+#include "symbol/debuginfod.h"
 #include "symbol/symbolizer.h"
 
 enum { WORKER_NICE = 5 };
@@ -192,6 +193,13 @@ static int ask_fleet(int argc, char **argv)
 							   : WORKER_EXIT_KIND + (int)err.kind;
 }
 
+static int report(int argc, char **argv)
+{
+	const int code = verb_report.run(&verb_report, argc, argv);
+
+	return code == EXIT_DONE && debuginfod_has_failed() ? WORKER_EXIT_PARTIAL : code;
+}
+
 static int run(const struct verb *verb, int argc, char **argv)
 {
 	struct error err = { 0 };
@@ -200,7 +208,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 		return verb_usage(verb, "only the gateway starts it");
 	restrain();
 	if (strcmp(argv[1], "report") == 0)
-		return verb_report.run(&verb_report, argc - 1, argv + 1);
+		return report(argc - 1, argv + 1);
 	if (strcmp(argv[1], "trend") == 0)
 		return verb_trend.run(&verb_trend, argc - 1, argv + 1);
 	if (strcmp(argv[1], "fleet") == 0)

@@ -295,7 +295,7 @@ static void make_result(struct result_cache *cache, struct cached_result *result
 	} else {
 		cache->failed++;
 	}
-	result->is_kept = ok && keep;
+	result->is_kept = ok && keep && !blob->is_partial;
 	result->is_done = true;
 	pthread_cond_broadcast(&cache->changed);
 }

@@ -30,6 +30,7 @@ struct blob {
 	const char *data;
 	struct byte_budget *budget; /* gets budget_bytes back when it is freed; NULL: none */
 	uint64_t budget_bytes;
+	bool is_partial; /* made again, there may be more of it */
 };
 
 /* Moves the buffer's contents into a blob with one reference. The buffer is empty afterwards. */
@@ -96,9 +97,9 @@ typedef bool result_cache_make(
  * `owner` is the user whose process is profiled; USER_ANY where that is not known.
  *
  * The result of that key: from the cache, of another request that is making it, or made now by
- * make(context). `keep`: it stays in the cache. Drop the reference. An error of make goes to all
- * requests that wait, and is not cached. `client_fd` is the socket of the client that waits, or -1:
- * make is told when all of them have left.
+ * make(context). `keep`: it stays in the cache, unless it is partial. Drop the reference. An error
+ * of make goes to all requests that wait, and is not cached. `client_fd` is the socket of the
+ * client that waits, or -1: make is told when all of them have left.
  */
 MUST_CHECK bool result_cache_get(struct result_cache *cache, const char *key, uid_t owner,
 	bool keep, int client_fd, result_cache_make *make, void *context, struct blob **blob,

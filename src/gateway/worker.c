@@ -127,11 +127,16 @@ static enum error_kind kind_of(int status)
 	return kind > ERROR_NONE && kind <= ERROR_TIMEOUT ? (enum error_kind)kind : ERROR_INPUT;
 }
 
+static bool is_partial(int status)
+{
+	return WEXITSTATUS(status) == WORKER_EXIT_PARTIAL;
+}
+
 static bool explain(int status, int messages, struct error *err)
 {
 	char message[MESSAGE_BYTES];
 
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+	if (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || is_partial(status)))
 		return true;
 	read_message(messages, message);
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU) {
@@ -245,7 +250,10 @@ static bool run(
 		name_inputs(job, err);
 		return false;
 	}
-	return take_result(TAKE_FD(result), output, err);
+	if (!take_result(TAKE_FD(result), output, err))
+		return false;
+	(*output)->is_partial = is_partial(status);
+	return true;
 }
 
 void worker_pool_init(struct worker_pool *pool, unsigned places)

@@ -25,6 +25,8 @@ enum {
 	WORKER_PLACES_MAX = 8,
 	/* Exit code of a worker that knows the kind of its failure: this, and the kind. */
 	WORKER_EXIT_KIND = 64,
+	/* That of one whose output is good, but lacks what servers may say another time. */
+	WORKER_EXIT_PARTIAL = 63,
 };
 
 struct worker_waiter;
@@ -60,9 +62,9 @@ struct worker_job {
 };
 
 /*
- * Runs the job once a slot is free. ERROR_TIMEOUT when none became free, the job took too long, or
- * was cancelled, by its clients or the pool's cancel_fd; ERROR_INPUT with the worker's message when
- * it failed or ran out of memory, or the kind that the worker gave.
+ * Runs the job once a slot is free; the output may be partial. ERROR_TIMEOUT when none became free,
+ * the job took too long, or was cancelled, by its clients or the pool's cancel_fd; ERROR_INPUT with
+ * the worker's message when it failed or ran out of memory, or the kind that the worker gave.
  */
 MUST_CHECK bool worker_run(struct worker_pool *pool, const struct worker_job *job,
 	struct blob **output, struct error *err);

@@ -45,6 +45,8 @@ static _Atomic int64_t current_deadline_ms; /* monotonic */
 static _Atomic long current_bytes_max;
 static _Atomic bool current_is_too_long;
 
+static _Atomic bool has_failed;
+
 static int cancel_when_over(struct client *client, long done, long total)
 {
 	const long max = atomic_load(&current_bytes_max);
@@ -142,6 +144,8 @@ static void explain(
 		return;
 	buffer_clear(problem);
 	buffer_clear(hint);
+	if (errnum != EFBIG)
+		atomic_store(&has_failed, true);
 	if (errnum == ETIME || errnum == EINTR || errnum == ECANCELED) {
 		buffer_append_string(problem, "the debuginfod servers did not answer in time");
 		buffer_append_string(hint, "try again later, or allow more time");
@@ -264,4 +268,9 @@ bool debuginfod_fetch_source(struct debuginfod *debuginfod, const char *build_id
 		return false;
 	const struct wanted_file wanted = { build_id, buffer_string(&canonical) };
 	return fetch_if_possible(debuginfod, &wanted, path, problem, hint);
+}
+
+bool debuginfod_has_failed(void)
+{
+	return atomic_load(&has_failed);
 }

@@ -26,3 +26,6 @@ bool debuginfod_fetch(struct debuginfod *debuginfod, const char *build_id, struc
 /* The same of a source file, by the absolute path that the debug information has. */
 bool debuginfod_fetch_source(struct debuginfod *debuginfod, const char *build_id,
 	const char *source, struct buffer *path, struct buffer *problem, struct buffer *hint);
+
+/* Whether a server of this process failed or was too slow: it may answer another time. */
+bool debuginfod_has_failed(void);

@@ -13,7 +13,7 @@ import browser
 from debug_file_server import DebugFileServer
 from gateway import FakeAgent, fake_status
 from page_case import NAME, PageCase, ViewCase
-from processes import BUILD, HEAPCTL, need, wait_until
+from processes import BUILD, HEAPCTL, free_port, need, wait_until
 from relay import Relay
 from sampled_profiles import pprof_with_file
 
@@ -305,8 +305,8 @@ MAPPED_LIBRARIES:
             self.skipTest("libdebuginfod1 is not installed")
         self.server = DebugFileServer(self, {}, {(self.BUILD_ID, "/build/work.c"): "int work(void)\n{\n\treturn served;\n}\n"})
 
-    def serve(self, target="no-such-target"):
-        self.start_gateway("--debuginfod", self.server.url, target, env=dict(os.environ, DEBUGINFOD_CACHE_PATH=f"{self.folder}/client"))
+    def serve(self, target="no-such-target", url=None):
+        self.start_gateway("--debuginfod", url or self.server.url, target, env=dict(os.environ, DEBUGINFOD_CACHE_PATH=f"{self.folder}/client"))
 
     def test_a_debug_file_that_is_too_long_costs_the_names_alone(self):
         self.server.files, self.server.is_endless = {self.BUILD_ID: "/dev/null"}, True
@@ -321,6 +321,19 @@ MAPPED_LIBRARIES:
         self.serve(agent.path)
         self.expect(self.get("/memory-profiler/diff?id=2&base=1"), 200)
         self.assertEqual([f"/buildid/{self.BUILD_ID}/debuginfo"], self.server.asked)
+
+    def test_a_picture_without_their_answer_is_not_kept(self):
+        agent = FakeAgent(self.agents, lambda _, target: (200, self.NAMELESS if target.endswith("/profile") else fake_status()))
+        self.addCleanup(agent.close)
+        port = free_port()
+        self.serve(agent.path, f"http://127.0.0.1:{port}")
+        path = "/memory-profiler/download/text?id=2"
+        self.assertIn("[work]+0x1010", self.expect(self.get(path), 200).text)
+        server = DebugFileServer(self, {}, port=port)
+        for _ in range(2):
+            self.expect(self.get(path), 200)
+            # What they do not have is an answer.
+            self.assertEqual(len(server.asked), 1)
 
     def test_source_comes_from_the_servers_that_are_allowed(self):
         here = pathlib.Path(self.folder, "here.c")

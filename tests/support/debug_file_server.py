@@ -12,7 +12,7 @@ class DebugFileServer:
     paths of all requests. While `is_silent` it answers none. With `claimed` it says that each answer has so many bytes, and sends no more than
     there are. While `is_endless` what it has is of unknown size, and has no end."""
 
-    def __init__(self, case, files, sources=None):
+    def __init__(self, case, files, sources=None, port=0):
         outer = self
         self.files, self.asked, self.is_silent, self.released = files, [], False, threading.Event()
         self.sources, self.claimed, self.is_endless = sources or {}, None, False
@@ -41,7 +41,7 @@ class DebugFileServer:
             def log_message(self, *_):
                 pass
 
-        self.start(case, Handler)
+        self.start(case, Handler, port)
 
     def find(self, path):
         """What is served there; None for nothing."""
@@ -50,8 +50,8 @@ class DebugFileServer:
                 return pathlib.Path(file).read_bytes()
         return next((text.encode() for (identity, file), text in self.sources.items() if path == f"/buildid/{identity}/source{file}"), None)
 
-    def start(self, case, handler):
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    def start(self, case, handler, port):
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
         server.daemon_threads = True
         thread = threading.Thread(target=server.serve_forever)
         thread.start()

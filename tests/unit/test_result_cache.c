@@ -12,7 +12,7 @@
 /* Makes "made N" with a count of its own; fails while `fails`. */
 struct maker {
 	unsigned count;
-	bool fails;
+	bool fails, is_partial;
 	pthread_barrier_t *barrier; /* not NULL: wait there once, so that others can join */
 	size_t bytes;
 };
@@ -34,6 +34,7 @@ static bool make(
 	while (text.size < maker->bytes)
 		buffer_append_char(&text, '.');
 	*blob = blob_take(&text);
+	(*blob)->is_partial = maker->is_partial;
 	buffer_deinit(&text);
 	return true;
 }
@@ -72,6 +73,27 @@ static void makes_anew_what_may_not(void **state)
 	blob_drop(first);
 	blob_drop(second);
 	assert_int_equal(cache.kept_bytes, 0);
+	result_cache_deinit(&cache);
+}
+
+static void makes_anew_what_was_partial(void **state)
+{
+	struct result_cache cache;
+	struct maker maker = { .is_partial = true };
+	struct error err = { 0 };
+	struct blob *partial = NULL, *whole = NULL, *again = NULL;
+
+	(void)state;
+	result_cache_init(&cache, 1000);
+	assert_true(result_cache_get(&cache, "a", 0, true, -1, make, &maker, &partial, &err));
+	maker.is_partial = false;
+	assert_true(result_cache_get(&cache, "a", 0, true, -1, make, &maker, &whole, &err));
+	assert_true(result_cache_get(&cache, "a", 0, true, -1, make, &maker, &again, &err));
+	assert_string_equal(whole->data, "made 2");
+	assert_ptr_equal(whole, again);
+	blob_drop(partial);
+	blob_drop(whole);
+	blob_drop(again);
 	result_cache_deinit(&cache);
 }
 
@@ -284,6 +306,7 @@ static void a_result_is_cancelled_when_its_last_client_leaves(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(keeps_what_may_be_kept),
 	cmocka_unit_test(makes_anew_what_may_not),
+	cmocka_unit_test(makes_anew_what_was_partial),
 	cmocka_unit_test(a_failure_is_not_remembered),
 	cmocka_unit_test(removes_the_least_recently_used),
 	cmocka_unit_test(a_user_with_many_results_displaces_no_other),
