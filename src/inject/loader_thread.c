@@ -305,7 +305,7 @@ static bool read_answer(const struct injection *injection, int state, int *retur
 		return error_set(err, ERROR_INPUT, "its loader says: %s", text);
 	}
 	*returned = exchange.result;
-	copy_text(answer, size, exchange.answer);
+	snprintf(answer, size, "%.*s", (int)sizeof exchange.answer - 1, exchange.answer);
 	return true;
 }
 
