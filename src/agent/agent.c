@@ -282,7 +282,7 @@ void agent_write_final_profile(void)
 		log_error(&agent_state.options.log, LOG_WARNING, "the profile at the exit", &err);
 }
 
-/* Only the agent is left; exit() comes when it is not. */
+/* At exit() there is no agent any more. */
 static void end_with_last_thread(void)
 {
 	agent_write_final_profile();

@@ -110,15 +110,15 @@ void core_resume(struct core *core);
 MUST_CHECK bool core_profile(
 	struct core *core, struct captured_profile *capture, struct error *err);
 
-/*
- * Adds the last line of a profile, which says what took the samples and since when: for profiles
- * that are taken without a core.
- */
 struct core_agent {
 	int64_t started_ms; /* since 1970; of an agent that was attached: the attach */
 	bool is_attached;
 };
 
+/*
+ * Adds the last line of a profile, which says what took the samples and since when. Needs no core:
+ * also for the profile of the exit.
+ */
 void core_note_sampling(struct allocator *allocator, const struct core_activation *activation,
 	const struct core_agent *agent, struct captured_profile *capture);
 

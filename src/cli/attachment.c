@@ -421,7 +421,7 @@ static bool note_problem(const struct process *process, enum attach_method metho
 	return true;
 }
 
-/* Its threads went no further because they are stopped or frozen, and will. */
+/* Other failures are what follows where it is stopped or frozen meanwhile. */
 static bool explain_stop(const struct process *process, struct error *err)
 {
 	struct error stop;
@@ -464,7 +464,7 @@ static bool make(const struct process *process, const struct attach_request *req
 		(request->is_active ? control_post(&attachment->target, "/v1/activate", err)
 				    : note_problem(process, request->method, attachment, err)))
 		return true;
-	/* Whatever has failed is the consequence of that. */
+	/* Then the step that failed did so because of that. */
 	if (!process_has_agent_thread(process))
 		return explain_end(process, err);
 	/* Otherwise an agent of no use would stay there. */
@@ -557,8 +557,7 @@ void attachment_examine(struct diagnosis *diagnosis, const struct process *proce
 	else if (has_looked)
 		diagnosis_add(diagnosis, FINDING_NOTE, "can-attach", "",
 			"heapctl attach %d would try to load the agent for some seconds: at none "
-			"of "
-			"%d looks a thread stood where it may be used",
+			"of %d looks a thread stood where it may be used",
 			(int)process->pid, looks);
 	else
 		diagnosis_add(diagnosis, FINDING_NOTE, "cannot-attach",

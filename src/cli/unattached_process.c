@@ -128,8 +128,7 @@ char *unattached_process_describe_attach(const struct unattached_process *unatta
 		return xstrdup(unattached->absence.hint);
 	if (unattached->can_attach && unattached->modules.is_go)
 		return xasprintf("it is a Go program: heapctl attach %d tells what its C code "
-				 "allocates; for the "
-				 "heap of Go's runtime " PROGRAM_GO_HINT,
+				 "allocates; for the heap of Go's runtime " PROGRAM_GO_HINT,
 			(int)process->pid);
 	if (unattached->can_attach)
 		return xasprintf(

@@ -39,7 +39,7 @@ MUST_CHECK bool entry_patch(pid_t pid, const struct entry_functions *found,
 
 /*
  * By what the area says; nothing is done where it has nothing. The replacements call the functions
- * themselves again: the program may have kept the address of one, by which it gets there for ever.
+ * themselves again: the program may have kept the address of one, and calls it at any time.
  */
 MUST_CHECK bool entry_restore(
 	pid_t pid, const struct entry_agent *agent, struct entry_result *result, struct error *err);

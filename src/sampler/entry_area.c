@@ -21,7 +21,7 @@ uintptr_t entry_area_address(void)
 	return (uintptr_t)atomic_load(&area);
 }
 
-/* Kernels before 4.17 take the address for a wish. `is_taken`: something else is there. */
+/* Kernels before 4.17 may map it elsewhere. `is_taken`: something else is there. */
 static void *map_at(uint64_t address, bool *is_taken)
 {
 	void *const wanted = (void *)(uintptr_t)address;
