@@ -89,7 +89,8 @@ class Shown(PageCase):
 
     def test_two_runs_compared(self):
         self.start_gateway(self.process.pid)
-        first = self.make_run(self.redis_port, keys=2000)
+        # Some fourteen samples and some seventy: neither is empty, and the second has more.
+        first = self.make_run(self.redis_port, keys=12000)
         second = self.make_run(self.redis_port, keys=60000)
         page = self.open_page(f"/{self.process.pid}/runs")
         page.wait_for("document.querySelectorAll('tbody tr').length === 2")
