@@ -21,7 +21,7 @@ bool debuginfod_urls_check(const char *urls, struct error *err)
 		}
 		if (!is_known)
 			return error_set(err, ERROR_USAGE,
-				"invalid value for --debuginfod: '%.*s'; use a URL such as "
+				"invalid value '%.*s'; use a URL such as "
 				"https://debuginfod.debian.net",
 				(int)(size < 60 ? size : 60), at);
 		at += size;

@@ -517,7 +517,8 @@ static bool apply(struct parse *parse, int id, struct error *err)
 		return true;
 	case OPTION_DEBUGINFOD:
 		options->debuginfod = parser->value;
-		return debuginfod_urls_check(parser->value, err);
+		return debuginfod_urls_check(parser->value, err) ||
+		       error_prefix(err, "--debuginfod");
 	case OPTION_VERSION:
 		options->wants_version = !parser->is_negated;
 		return true;

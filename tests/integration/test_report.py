@@ -492,7 +492,7 @@ class Report(unittest.TestCase):
 
     def test_servers_of_debug_files_are_urls(self):
         for wrong in ("foo", "", " ", "htp://x", "http://", "https://a.example foo"):
-            self.assertIn("invalid value for --debuginfod", run("report", "--debuginfod", wrong, self.first, code=2).stderr.decode(), wrong)
+            self.assertIn(": --debuginfod: invalid value '", run("report", "--debuginfod", wrong, self.first, code=2).stderr.decode(), wrong)
         run("report", "--debuginfod", "file:///nonexistent  http://127.0.0.1:1", self.first)
 
     def test_a_url_of_a_file_is_distinguished_from_that_of_a_server(self):
