@@ -201,7 +201,7 @@ const struct verb verb_note = {
 		"the "
 		"name of TARGET, across restarts. It is removed with the oldest snapshot that is "
 		"later than it; a target has at most 500 notes, of which the oldest is removed for "
-		"one more.\n\n"
+		"one more. A time in the future is refused.\n\n"
 		"TARGET is a name or a pid that the gateway knows, or "
 		"http://HOST:PORT/targets/NAME. "
 		"With --history no gateway is needed, and one that runs sees the note at once.",

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/hash_index.h"
 #include "base/xalloc.h"
 #include "profile/bundle.h"
@@ -62,9 +63,20 @@ static bool remove_surplus(struct store *store, const struct store_note *note, s
 	return sqlite3_step(rows) == SQLITE_DONE || store_fail(store, err);
 }
 
+/* The clock of another host may be ahead by a little. */
+static bool check_time(const struct store_note *note, struct error *err)
+{
+	enum { AHEAD_MAX_MS = 5 * 60 * 1000 };
+
+	if (note->time_ms <= clock_realtime_ms() + AHEAD_MAX_MS)
+		return true;
+	error_set(err, ERROR_USAGE, "the time of the note is in the future");
+	return error_hint(err, "write it when it has happened, or check the clocks of the hosts");
+}
+
 bool store_add_note(struct store *store, struct store_note *note, struct error *err)
 {
-	if (!note_text_check(note->text, err))
+	if (!note_text_check(note->text, err) || !check_time(note, err))
 		return false;
 	STORE_HOLD(store);
 	if (!store_reopen(store, err) || !store_execute(store, "BEGIN IMMEDIATE", err))

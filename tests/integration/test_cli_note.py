@@ -117,6 +117,8 @@ class Noted(GatewayCase):
                 ((NAME, "--list", "--remove", "1", *at), 2, "choose one of --list and --remove"),
                 ((NAME, "text", "--at", "noon", *at), 2, "is no time"),
                 ((NAME, "text", "--at", "2026-02-30", *at), 2, "is no time"),
+                ((NAME, "text", "--at", "2050-01-01", *at), 2, "the time of the note is in the future (write it when it has happened"),
+                ((NAME, "text", "--at", "2050-01-01", "--history", self.archive), 2, "the time of the note is in the future"),
                 ((NAME, "text", "--at", "2026-02-30T10:00", *at), 2, "is no time"),
                 ((NAME, "--at", "1hrs", *at), 2, "--at goes with a TEXT"),
                 ((NAME, "text", *at, "--history", self.archive), 2, "choose one of --gateway and --history"),

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/xalloc.h"
 #include "remove_folder.h"
 #include "store/note_text.h"
@@ -153,6 +154,20 @@ static void a_text_that_is_no_note_is_refused(void **state)
 	assert_int_equal(count(store, "one"), 2);
 }
 
+static void a_note_of_the_future_is_refused(void **state)
+{
+	struct store *const store = ((struct scene *)*state)->store;
+	const int64_t hour_ms = 3600 * 1000, now_ms = clock_realtime_ms();
+	struct store_note item = { .time_ms = now_ms + hour_ms, .target = "one", .text = "v8" };
+	struct error err = { 0 };
+
+	assert_false(store_add_note(store, &item, &err));
+	assert_int_equal(err.kind, ERROR_USAGE);
+	/* The clock of another host is a minute ahead. */
+	note(store, "one", now_ms + 60 * 1000, "v7");
+	assert_int_equal(count(store, "one"), 1);
+}
+
 static void notes_of_a_target_are_bounded(void **state)
 {
 	struct store *const store = ((struct scene *)*state)->store;
@@ -275,6 +290,7 @@ static const struct CMUnitTest tests[] = {
 	NOTES_TEST(notes_are_listed_by_time_and_target),
 	NOTES_TEST(a_note_is_removed_from_its_own_target_alone),
 	NOTES_TEST(a_text_that_is_no_note_is_refused),
+	NOTES_TEST(a_note_of_the_future_is_refused),
 	NOTES_TEST(notes_of_a_target_are_bounded),
 	NOTES_TEST(notes_survive_a_close_and_a_kill),
 	NOTES_TEST(another_process_writes_notes_beside_the_recorder),
