@@ -212,7 +212,12 @@ static bool fail(struct fleet_http *http, CURLcode result, struct error *err)
 	case CURLE_OPERATION_TIMEDOUT:
 		return error_set(err, ERROR_TIMEOUT, "%s: %s", http->name, why);
 	case CURLE_COULDNT_RESOLVE_HOST:
+		error_set(err, ERROR_STATE, "%s: %s", http->name, why);
+		return error_hint(err, "check the name of the host in the URL");
 	case CURLE_COULDNT_CONNECT:
+		error_set(err, ERROR_STATE, "%s: %s", http->name, why);
+		return error_hint(err, "check that the server runs, and that it listens at this "
+				       "address and port");
 	case CURLE_SEND_ERROR:
 	case CURLE_RECV_ERROR:
 	case CURLE_GOT_NOTHING:

@@ -154,7 +154,7 @@ class Sending(FleetCase):
             return found
         self.database.kill()
         said = self.send(captures, code=1)[1]
-        self.assertIn("Couldn't connect to server", said)
+        self.assertIn("Couldn't connect to server (check that the server runs, and that it listens at this address and port)", said)
         self.assertEqual(unsent(), 3)
         self.database.start()
         self.assertIn("3 snapshots sent", self.send(captures, "--label", "zone=c")[0])

@@ -214,6 +214,7 @@ class Load(FleetCase):
         self.serve(store=(server.url(user="viewer", port=port), "--store-password-file", server.viewer_file))
         answer = self.ask_fleet("/hosts", 502)
         self.assertIn("Couldn't connect to server", answer.json["error"]["message"])
+        self.assertIn("check that the server runs", answer.json["error"]["message"])
         accepted = []
         with socket.create_server(("127.0.0.1", port)) as listener:
             # It is there again, and is not asked yet: the same failure is the answer, also to another question.
