@@ -151,7 +151,7 @@ def measure_questions(database):
     print(f"  seconds of heapctl fleet (median of 3), and of the server's processors for each; load of the machine {os.getloadavg()[0]:.0f}:")
     for words in (("top",), ("top", "--service", "gdb"), ("flame", "--service", "gdb", "-o", "/dev/null"),
                   ("diff", "--service", "gdb", "--ago", "24hrs"), ("growth", "--since", "24hrs"), ("growth", "--since", f"{max(8, days)}days"),
-                  ("outliers", "--service", "gdb", "--since", "24hrs"), ("versions", "--service", "gdb", "--since", "24hrs"), ("hosts",)):
+                  ("outliers", "--service", "gdb", "--since", "24hrs"), ("outliers", "--service", "gdb", "--since", f"{max(8, days)}days"), ("versions", "--service", "gdb", "--since", "24hrs"), ("hosts",)):
         begin = server_seconds(database)
         spent = median_seconds(lambda words=words: database.fleet(*words))
         print(f"    {' '.join(words):50} {spent:8.2f} {(server_seconds(database) - begin) / 3:8.2f}", flush=True)
@@ -271,14 +271,17 @@ def measure_gateway(database, folder):
                 process.wait()
 
 
-def show_outliers(database, paths):
-    """Where the planted one is: sizes of hosts are so different that others are as far from the median by themselves."""
+def check_outliers(database, paths):
+    """Sizes of hosts are so different that others have as much by themselves; but none grows as the planted one."""
     service = sorted(path.name.split(".")[0] for path in paths)[LEAKING_HOST % len(paths)]
     planted = database.run(f"SELECT toString(any(site)) FROM stack WHERE stack IN (SELECT stack FROM template WHERE service = '{service}' AND number = 5)")
-    found = json.loads(database.fleet("outliers", "--service", service, "--since", "24hrs", "--json", "--top", "5000"))["sites"]
-    place = next((at for at, site in enumerate(found, 1) if (site["host"], site["site"]) == (f"host{LEAKING_HOST}", planted.strip())), None)
-    print(f"  outliers of {service}: {len(found)} hosts and sites; the planted one is number {place}, the first has {found[0]['bytes'] / found[0]['median_bytes']:.0f} "
-          "times the median", flush=True)
+    days = max(1, SNAPSHOTS * STEP // 86400)
+    found = json.loads(database.fleet("outliers", "--service", service, "--since", f"{days}days", "--json", "--top", "5000"))["sites"]
+    grows = [(site["host"], site["site"]) for site in found if site["adjusted_p"] is not None and site["adjusted_p"] < 0.05]
+    is_first = grows[:1] == [(f"host{LEAKING_HOST}", planted.strip())]
+    print(f"  outliers of {service}, {days} days: the planted host and site is {'' if is_first else 'NOT '}first, {len(grows) - is_first} others grow by their p, "
+          f"{len(found) - len(grows)} are far above the median", flush=True)
+    return is_first
 
 
 def measure(database, folder):
@@ -301,19 +304,26 @@ def measure(database, folder):
         print(f"  growth names {len(significant)} sites, of {len({site['service'] for site in significant})} services, "
               f"versions {sorted({site['version'] for site in significant})}")
         good &= {site["version"] for site in significant[:len(PROGRAMS)]} == {"v3"}
-        show_outliers(database, profiles)
+        good &= check_outliers(database, profiles)
         measure_postgres(database, folder)
     if TARGETS:
         measure_gateway(database, folder)
     if SEEDS:
-        counts = fleet_truth.Counts()
+        def question(*words):
+            return database.fleet(*words, "--json")
+        counts, wide = fleet_truth.Counts(), fleet_truth.Counts()
         for seed in range(FIRST_SEED, FIRST_SEED + SEEDS):
             database.make(f"truth{seed}")
             fleet = fleet_truth.Fleet(seed)
             fleet.insert(database)
-            fleet_truth.ask(fleet, counts, lambda *words: database.fleet(*words, "--json"))
+            fleet_truth.ask(fleet, counts, question)
+            database.make(f"wide{seed}")
+            fleet_truth.Fleet(seed, spread=0.94).insert(database)
+            fleet_truth.ask_growing_hosts(wide, question)
         print(f"  {SEEDS} fleets of known truth:")
         good &= fleet_truth.report(counts, SEEDS)
+        print(f"  {SEEDS} of hosts whose sizes are as different as those of the large fleet:")
+        good &= fleet_truth.report(wide, SEEDS)
     return good
 
 

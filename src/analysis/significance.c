@@ -88,12 +88,22 @@ bool welch_test(const double means[2], const double variances[2], const double c
 	return true;
 }
 
-void holm_adjust(double *p, size_t count)
+void holm_adjust(double *p, size_t count, size_t tests)
 {
 	double adjusted = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		adjusted = fmax(adjusted, fmin(1, p[i] * (double)(count - i)));
+		adjusted = fmax(adjusted, fmin(1, p[i] * (double)(tests - i)));
 		p[i] = adjusted;
 	}
+}
+
+double robust_freedom(double estimated, double known, double count)
+{
+	/* Of normal values; the standard deviation has 1 (Lax, 1985). */
+	const double efficiency = 0.85;
+	const double max = 10000; /* hardly different from a normal distribution */
+	const double share = estimated / (estimated + known);
+
+	return estimated > 0 ? fmin(max, efficiency * (count - 1) / (share * share)) : max;
 }

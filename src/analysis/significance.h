@@ -20,6 +20,12 @@ bool welch_test(const double means[2], const double variances[2], const double c
 
 /*
  * Holm's step-down rule: each p, in ascending order, becomes the one that accounts for the number
- * of tests.
+ * of `tests`, at least `count`, of which these have the smallest p.
  */
-void holm_adjust(double *p, size_t count);
+void holm_adjust(double *p, size_t count, size_t tests);
+
+/*
+ * The degrees of freedom of a variance that is the sum of two: the biweight midvariance of `count`
+ * values, and one that is known (Satterthwaite). At most ten thousand.
+ */
+double robust_freedom(double estimated, double known, double count);

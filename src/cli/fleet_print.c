@@ -113,9 +113,19 @@ static void print_versions(const struct fleet_finding *finding, struct buffer *o
 		amount(finding->value - finding->base, finding->low, finding->high, text));
 }
 
+static const char *rate(double value, char text[128])
+{
+	snprintf(text, 128, "%s/h", quantity_format(QUANTITY_BYTES, value, true).text);
+	return isnan(value) ? "-" : text;
+}
+
 static void print_outlier(const struct fleet_finding *finding, struct buffer *out)
 {
-	buffer_printf(out, "%7.1f %11s  ± %-10s %11s  ", finding->t,
+	char own[128], usual[128];
+
+	append_p(out, finding->adjusted_p);
+	buffer_printf(out, " %14s %14s %7.1f %11s  ± %-10s %11s  ", rate(finding->rate, own),
+		rate(finding->base_rate, usual), finding->t,
 		quantity_format(QUANTITY_BYTES, finding->value, false).text,
 		quantity_format(QUANTITY_BYTES, (finding->high - finding->low) / 2, false).text,
 		quantity_format(QUANTITY_BYTES, finding->base, false).text);
@@ -169,14 +179,19 @@ static void print_head(const struct fleet_options *options, const struct fleet_f
 			"change");
 		break;
 	default:
-		buffer_printf(out, "%7s %11s  %-12s %11s  host, site\n", "robust z", "bytes",
-			"± (95%)", "median");
+		buffer_printf(out, "%-9s %14s %14s %7s %11s  %-12s %11s  host, site\n", "chance",
+			"growth", "usual", "z", "bytes", "± (95%)", "median");
 	}
 }
 
 static void print_text(const struct fleet_options *options, const struct fleet_findings *findings,
 	struct buffer *out)
 {
+	static const char *const endings[FLEET_ACTIONS] = {
+		[FLEET_GROWTH] = "grow",
+		[FLEET_VERSIONS] = "differ",
+		[FLEET_OUTLIERS] = "grow as other hosts do not",
+	};
 	size_t significant = 0;
 
 	print_head(options, findings, out);
@@ -198,12 +213,9 @@ static void print_text(const struct fleet_options *options, const struct fleet_f
 		}
 		append_site(out, finding);
 	}
-	if (options->action == FLEET_GROWTH || options->action == FLEET_VERSIONS)
-		buffer_printf(out, "%zu of these %s\n", significant,
-			options->action == FLEET_GROWTH ? "grow (chance below 0.05)"
-							: "differ (chance below 0.05)");
-	else if (options->action == FLEET_OUTLIERS && findings->count == 0)
-		buffer_append_string(out, "no host is far above the median of all\n");
+	if (endings[options->action] != NULL)
+		buffer_printf(out, "%zu of these %s (chance below 0.05)\n", significant,
+			endings[options->action]);
 }
 
 static void write_real(struct json_writer *json, const char *key, double value)
@@ -240,13 +252,16 @@ static void write_finding(struct json_writer *json, const struct fleet_options *
 	if (action == FLEET_OUTLIERS) {
 		json_member_real(json, "median_bytes", finding->base);
 		json_member_real(json, "robust_z", finding->t);
+		write_real(json, "rate_per_hour", finding->rate);
+		write_real(json, "usual_rate_per_hour", finding->base_rate);
+		write_real(json, "growth_z", finding->rate_t);
 	}
 	write_real(json, "standard_error", isnan(finding->low) ? NAN : sqrt(finding->variance));
 	json_member_array(json, "interval95");
 	json_put_real(json, finding->low);
 	json_put_real(json, finding->high);
 	json_array_end(json);
-	if (action == FLEET_GROWTH || action == FLEET_VERSIONS) {
+	if (action != FLEET_TOP) {
 		write_real(json, "p", finding->p);
 		write_real(json, "adjusted_p", finding->adjusted_p);
 	}

@@ -7,13 +7,10 @@
 #include "fleet/question_parts.h"
 #include "fleet/questions.h"
 
-enum { MIN_SNAPSHOTS = 3 };
-
 /* A longer range is answered by the sums of days. */
 #define SNAPSHOTS_MAX_MS (7 * QUESTION_DAY_MS)
 
-/* Of a snapshot; and of the begin of a day. */
-#define HOURS "(toFloat64(snapshot) - %" PRId64 ") / 3600000"
+/* Of the begin of a day. */
 #define DAY_HOURS "(toFloat64(toUInt16(day)) * 24 - %" PRId64 ")"
 
 #define PROCESS_OF_VERSION QUESTION_PROCESS_OF_VERSION
@@ -24,19 +21,7 @@ static int64_t hours_before(const struct fleet_scope *scope)
 	return scope->since_ms / (QUESTION_DAY_MS / 24);
 }
 
-/* Processes by their snapshots: their number `n`, the sums of their times and of the squares. */
-static void append_processes(struct buffer *out, const struct fleet_scope *scope)
-{
-	buffer_printf(out,
-		"SELECT " PROCESS_OF_VERSION ", toFloat64(count()) AS n, sum(t) AS st, "
-		"sum(t * t) AS stt FROM (SELECT DISTINCT " PROCESS_OF_VERSION ", snapshot, " HOURS
-		" AS t",
-		scope->since_ms);
-	question_append_profiles(out, scope);
-	buffer_append_string(out, ") GROUP BY " PROCESS_OF_VERSION);
-}
-
-/* The same by the sums of days, each of which counts from its own begin. */
+/* As question_append_processes() by the sums of days, each of which counts from its own begin. */
 static void append_processes_of_days(struct buffer *out, const struct fleet_scope *scope)
 {
 	buffer_printf(out,
@@ -55,7 +40,7 @@ static void append_stacks(struct buffer *out, const struct fleet_scope *scope)
 {
 	buffer_printf(out,
 		"SELECT " PROCESS_OF_VERSION ", stack, sum(inuse_bytes) AS y1, "
-		"sum(inuse_bytes * " HOURS ") AS ty1",
+		"sum(inuse_bytes * " QUESTION_HOURS ") AS ty1",
 		scope->since_ms);
 	question_append_samples(out, scope, false);
 	buffer_append_string(out, " GROUP BY " PROCESS_OF_VERSION ", stack");
@@ -87,8 +72,8 @@ static void append_tested(struct buffer *out, const struct fleet_scope *scope, b
 	if (is_daily)
 		append_processes_of_days(out, scope);
 	else
-		append_processes(out, scope);
-	buffer_printf(out, " HAVING n >= %d AND n * stt > st * st)", MIN_SNAPSHOTS);
+		question_append_processes(out, scope);
+	buffer_printf(out, " HAVING n >= %d AND n * stt > st * st)", QUESTION_MIN_SNAPSHOTS);
 }
 
 static bool ask_slopes(struct clickhouse *clickhouse, const struct fleet_scope *scope,
@@ -168,6 +153,6 @@ bool fleet_ask_growth(struct clickhouse *clickhouse, const struct fleet_scope *s
 		if (hosts != 0)
 			take_slope(findings, row, hosts);
 	}
-	question_adjust(findings);
+	question_adjust(findings, 0);
 	return question_finish(clickhouse, findings, max, err);
 }

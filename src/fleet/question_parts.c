@@ -75,6 +75,17 @@ void question_append_samples(struct buffer *out, const struct fleet_scope *scope
 	buffer_append_string(out, is_last ? " GROUP BY " QUESTION_PROCESS ")" : ")");
 }
 
+void question_append_processes(struct buffer *out, const struct fleet_scope *scope)
+{
+	buffer_printf(out,
+		"SELECT " QUESTION_PROCESS_OF_VERSION ", toFloat64(count()) AS n, sum(t) AS st, "
+		"sum(t * t) AS stt FROM (SELECT DISTINCT " QUESTION_PROCESS_OF_VERSION
+		", snapshot, " QUESTION_HOURS " AS t",
+		scope->since_ms);
+	question_append_profiles(out, scope);
+	buffer_append_string(out, ") GROUP BY " QUESTION_PROCESS_OF_VERSION);
+}
+
 const char *question_take_text(struct fleet_findings *findings, const json_t *row, size_t column)
 {
 	return string_pool_add(&findings->strings, clickhouse_text(row, column));
@@ -161,20 +172,20 @@ static int by_p(const void *a, const void *b)
 	return (x->site > y->site) - (x->site < y->site);
 }
 
-void question_adjust(struct fleet_findings *findings)
+void question_adjust(struct fleet_findings *findings, size_t tests)
 {
 	CLEANUP(free_cleanup) double *p = xcalloc(findings->count + 1, sizeof *p);
-	size_t tests = 0;
+	size_t count = 0;
 
 	if (findings->count == 0)
 		return;
 	qsort(findings->items, findings->count, sizeof *findings->items, by_p);
-	while (tests < findings->count && !isnan(findings->items[tests].p)) {
-		p[tests] = findings->items[tests].p;
-		tests++;
+	while (count < findings->count && !isnan(findings->items[count].p)) {
+		p[count] = findings->items[count].p;
+		count++;
 	}
-	holm_adjust(p, tests);
-	for (size_t i = 0; i < tests; i++)
+	holm_adjust(p, count, tests > count ? tests : count);
+	for (size_t i = 0; i < count; i++)
 		findings->items[i].adjusted_p = p[i];
 }
 

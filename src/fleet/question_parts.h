@@ -16,6 +16,11 @@ enum { QUESTION_ROWS_MAX = 100000 }; /* of one answer; a fleet has thousands of 
 
 #define QUESTION_DAY_MS INT64_C(86400000)
 
+enum { QUESTION_MIN_SNAPSHOTS = 3 }; /* of a process: fewer have no slope that says anything */
+
+/* Of a snapshot, since a time in milliseconds. */
+#define QUESTION_HOURS "(toFloat64(snapshot) - %" PRId64 ") / 3600000"
+
 #define QUESTION_PROCESS "service, host, pid, started"
 #define QUESTION_PROCESS_OF_VERSION "service, version, host, pid, started"
 
@@ -33,13 +38,19 @@ void question_append_process_days(struct buffer *out, const struct fleet_scope *
 /* Rows of `sample` of snapshots that are whole: all of them, or the last one of each process. */
 void question_append_samples(struct buffer *out, const struct fleet_scope *scope, bool is_last);
 
+/* A SELECT of each process: the number `n` of its snapshots, the sum of their hours `st`, `stt`. */
+void question_append_processes(struct buffer *out, const struct fleet_scope *scope);
+
 struct fleet_finding *question_add_finding(struct fleet_findings *findings);
 const char *question_take_text(struct fleet_findings *findings, const json_t *row, size_t column);
 void question_take_frames(
 	struct fleet_findings *findings, struct fleet_finding *finding, const json_t *frames);
 
-/* Sorts by p, and adjusts it for all findings that have one. */
-void question_adjust(struct fleet_findings *findings);
+/*
+ * Sorts by p, and adjusts it for all findings that have one; or for `tests` where the others, whose
+ * p is larger, are no findings.
+ */
+void question_adjust(struct fleet_findings *findings, size_t tests);
 
 /* Keeps the first `max` findings, and asks for their frames. */
 MUST_CHECK bool question_finish(struct clickhouse *clickhouse, struct fleet_findings *findings,

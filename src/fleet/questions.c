@@ -205,67 +205,7 @@ bool fleet_ask_versions(struct clickhouse *clickhouse, const struct fleet_scope 
 		finding->hosts = hosts[0] + hosts[1];
 		compare(finding, sides, hosts);
 	}
-	question_adjust(findings);
-	return question_finish(clickhouse, findings, max, err);
-}
-
-/* 3.5 robust standard deviations, the usual limit (Iglewicz and Hoaglin). */
-#define OUTLIER_LIMIT "3.5"
-
-static void append_outliers(
-	struct buffer *out, const struct fleet_scope *scope, uint64_t hosts, size_t max)
-{
-	buffer_append_string(out,
-		"SELECT site, host, x, w, med, (x - med) / sqrt(pow(1.4826 * mad, 2) + w) AS z "
-		"FROM "
-		"(SELECT site, names, xs, ws, med, arrayReduce('quantileExact', "
-		"arrayMap(y -> abs(y - med), filled)) AS mad FROM (SELECT site, names, xs, ws, "
-		"filled, "
-		"arrayReduce('quantileExact', filled) AS med FROM (SELECT site, "
-		"groupArray(toString(host)) AS names, groupArray(x) AS xs, groupArray(w) AS ws, "
-		"arrayConcat(xs, arrayMap(i -> toFloat64(0), range(toUInt64(greatest(0, ");
-	buffer_printf(out, "%" PRIu64 " - toInt64(count())))))) AS filled FROM ", hosts);
-	append_means(out, scope, "");
-	buffer_printf(out,
-		" GROUP BY site))) ARRAY JOIN names AS host, xs AS x, ws AS w "
-		"WHERE (x - med) / sqrt(pow(1.4826 * mad, 2) + w) > " OUTLIER_LIMIT
-		" ORDER BY z DESC, site LIMIT %zu",
-		max);
-}
-
-bool fleet_ask_outliers(struct clickhouse *clickhouse, const struct fleet_scope *scope, size_t max,
-	struct fleet_findings *findings, struct error *err)
-{
-	CLEANUP(buffer_deinit) struct buffer query = BUFFER_OR_EXIT;
-	CLEANUP(clickhouse_rows_cleanup) json_t *count = NULL;
-	CLEANUP(clickhouse_rows_cleanup) json_t *rows = NULL;
-	size_t index;
-	json_t *row;
-
-	buffer_append_string(&query, "SELECT uniqExact(version, host)");
-	question_append_profiles(&query, scope);
-	if (!clickhouse_select(clickhouse, buffer_string(&query), "u", &count, err))
-		return false;
-	buffer_clear(&query);
-	append_outliers(&query, scope,
-		json_array_size(count) == 1 ? clickhouse_unsigned(json_array_get(count, 0), 0) : 0,
-		max);
-	if (!clickhouse_select(clickhouse, buffer_string(&query), "usffff", &rows, err))
-		return false;
-	json_array_foreach(rows, index, row)
-	{
-		struct fleet_finding *const finding = question_add_finding(findings);
-		finding->site = clickhouse_unsigned(row, 0);
-		finding->host = question_take_text(findings, row, 1);
-		finding->value = clickhouse_real(row, 2);
-		finding->variance = clickhouse_real(row, 3);
-		finding->base = clickhouse_real(row, 4);
-		finding->t = clickhouse_real(row, 5);
-		const struct interval interval = estimate_interval(
-			(struct estimate){ finding->value, finding->variance, 0 });
-		finding->low = interval.low;
-		finding->high = interval.high;
-	}
+	question_adjust(findings, 0);
 	return question_finish(clickhouse, findings, max, err);
 }
 

@@ -32,7 +32,12 @@ MUST_CHECK bool fleet_ask_growth(struct clickhouse *clickhouse, const struct fle
 MUST_CHECK bool fleet_ask_versions(struct clickhouse *clickhouse, const struct fleet_scope *scope,
 	const char *base, size_t max, struct fleet_findings *findings, struct error *err);
 
-/* Hosts of a service whose bytes per process at a site are far above the median of all hosts. */
+/*
+ * Hosts of a service that grow at a site as its other hosts do not, most significant first: growth
+ * relative to what the host has there, against the median of the hosts that have the site. p is of
+ * that, adjusted for all hosts and sites. Then those whose bytes per process are far above the
+ * median of those hosts, on a logarithmic scale, most deviating first; that has no p.
+ */
 MUST_CHECK bool fleet_ask_outliers(struct clickhouse *clickhouse, const struct fleet_scope *scope,
 	size_t max, struct fleet_findings *findings, struct error *err);
 

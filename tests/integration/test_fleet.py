@@ -218,7 +218,7 @@ class Loses(Relay):
 
 
 class Asking(FleetCase):
-    """Hosts of two versions with six snapshots each; the later version leaks at one site, and one host has much at another."""
+    """Hosts of two versions with six snapshots each; the later version leaks at one site, one host leaks at another, and one has much at a third."""
 
     HOSTS, SNAPSHOTS, STEP = 16, 6, 600
     LEAK, HEAVY, PLAIN = ("main", "serve", "leak"), ("main", "cache"), ("main", "serve", "parse")
@@ -246,6 +246,7 @@ class Asking(FleetCase):
             for at in range(self.SNAPSHOTS):
                 sites = {("main", "serve", f"site{n}"): 200 + chance.randrange(-14, 15) for n in range(20)}
                 sites[self.PLAIN] = 400 + chance.randrange(-20, 21)
+                sites[("main", "serve", "site3")] += 60 * at if host == 8 else 0
                 sites[self.HEAVY] = 60 + chance.randrange(-7, 8) + (400 if host == 5 else 0)
                 sites[self.LEAK] = 50 + chance.randrange(-7, 8) + (40 * at if version == "v3" else 0)
                 paths.append(self.write(f"api.{1000 + host}.{at}.i{at}.heap", sites, at=self.STEP * (self.SNAPSHOTS - 1 - at) + 30,
@@ -327,10 +328,26 @@ class Asking(FleetCase):
         self.assertIn("fewer than two versions", said)
 
     def test_a_host_that_deviates(self):
-        found = self.ask("outliers", "--service", "api")["sites"]
-        self.assertEqual((found[0]["host"], found[0]["frames"]), ("h5", list(self.HEAVY)))
-        self.assertGreater(found[0]["robust_z"], 3.5)
-        self.assertGreater(found[0]["bytes"], 5 * found[0]["median_bytes"])
+        leaking, heavy = self.ask("outliers", "--service", "api")["sites"]
+        # One grows, which is tested. What a version has in common is no deviation of a host.
+        self.assertEqual((leaking["host"], leaking["frames"][-1]), ("h8", "site3"))
+        rate = 60 * 3600 / self.STEP * MEAN / (1 - math.exp(-MEAN / INTERVAL))
+        self.assertAlmostEqual(leaking["rate_per_hour"], rate, delta=0.1 * rate)
+        self.assertLess(abs(leaking["usual_rate_per_hour"]), 0.1 * rate)
+        self.assertLess(leaking["adjusted_p"], 1e-4)
+        self.assertGreater(leaking["growth_z"], 3.5)
+        # The other one has much all the time.
+        self.assertEqual((heavy["host"], heavy["frames"]), ("h5", list(self.HEAVY)))
+        self.assertGreater(heavy["adjusted_p"], 0.5)
+        self.assertGreater(heavy["robust_z"], 3.5)
+        self.assertGreater(heavy["bytes"], 5 * heavy["median_bytes"])
+        text = self.fleet("outliers", "--service", "api").splitlines()
+        self.assertRegex(text[1], r"^\de-\d+ .*MiB/h .* h8  main > serve > site3$")
+        self.assertRegex(text[2], r"^1.0000 .* h5  main > cache$")
+        self.assertEqual(text[3:], ["1 of these grow as other hosts do not (chance below 0.05)"])
+        # Where each host has one snapshot, no growth is tested.
+        one = self.ask("outliers", "--service", "api", "--since", "2mins")["sites"]
+        self.assertEqual([(site["host"], site["p"], site["rate_per_hour"]) for site in one if site["frames"][-1] == "cache"], [("h5", None, None)])
 
     def test_hosts_are_listed(self):
         found = self.ask("hosts", "--since", "2hrs")["hosts"]

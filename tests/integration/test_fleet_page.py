@@ -72,7 +72,7 @@ class Counts(Relay):
 
 
 class FleetCase(GatewayCase):
-    """Eight hosts of a service in two versions, of which the later one leaks and one host has much; and a second service."""
+    """Eight hosts of a service in two versions, of which the later one leaks, one host has much, and one leaks elsewhere; and a second service."""
 
     HOSTS, SNAPSHOTS, STEP = 8, 5, 600
     is_filled = False
@@ -93,6 +93,7 @@ class FleetCase(GatewayCase):
             paths = []
             for at in range(self.SNAPSHOTS):
                 sites = {("main", "serve", f"site{n}"): 200 + chance.randrange(-14, 15) for n in range(12)}
+                sites[("main", "serve", "site4")] += 100 * at if host == 6 else 0
                 sites[("main", "cache")] = 60 + chance.randrange(-7, 8) + (400 if host == 5 else 0)
                 sites[("main", "serve", "leak")] = 50 + chance.randrange(-7, 8) + (60 * at if host % 2 else 0)
                 path = os.path.join(self.folder, f"api.{1000 + host}.{at}.i{at}.heap")
@@ -277,8 +278,10 @@ class Shown(FleetCase, ViewCase):
         page.wait_for_text("Version v3 against v2.")
         page.wait_for_text("1 site differs", ".panel h2")
         page.click_on("Outliers")
-        page.wait_for_text("far above the median of all hosts", ".panel h2")
-        self.assertRegex(page.text(".panel .site"), r"(?s)cache under main.*KiB.*median.*h5")
+        page.wait_for_text("1 host and site grows as other hosts do not", ".panel h2")
+        self.assertRegex(page.text(".panel .site"), r"(?s)site4 under serve.*\+\d.*MiB/h.*usual.*/h; in use.*median.*h6, chance")
+        self.assertEqual(page.text(".panel + .panel h2"), "Far above the median")
+        self.assertRegex(page.text(".panel + .panel .site"), r"(?s)cache under main.*KiB.*median.*h5, \d+ deviations")
         page.click_on("What changed")
         page.wait_for_text("Nothing of that time")
         page.wait_for_text("which would be compared with", ".empty")

@@ -58,19 +58,36 @@ static void holm_multiplies_by_the_tests_that_are_left(void **state)
 	(void)state;
 	double p[] = { 0.001, 0.02, 0.021, 0.9 };
 
-	holm_adjust(p, 4);
+	holm_adjust(p, 4, 4);
 	assert_near(p[0], 0.004, 1e-15);
 	assert_near(p[1], 0.06, 1e-15);
 	/* Never below the one before. */
 	assert_near(p[2], 0.06, 1e-15);
 	assert_near(p[3], 0.9, 1e-15);
-	holm_adjust(p, 0);
+	holm_adjust(p, 0, 0);
+	/* The smallest of a thousand. */
+	double smallest[] = { 1e-6, 1e-4 };
+	holm_adjust(smallest, 2, 1000);
+	assert_near(smallest[0], 1e-3, 1e-15);
+	assert_near(smallest[1], 0.0999, 1e-15);
+}
+
+static void a_robust_variance_has_less_freedom_the_more_of_the_sum_it_is(void **state)
+{
+	(void)state;
+	assert_near(robust_freedom(2, 0, 101), 85, 1e-12);
+	assert_near(robust_freedom(1, 1, 101), 340, 1e-12);
+	assert_near(robust_freedom(0, 1, 101), 10000, 0);
+	assert_near(robust_freedom(1e-9, 1, 101), 10000, 0);
+	/* With all that it may be, the tail is a normal one. */
+	assert_near(student_tail(5, 10000), 2.9e-7, 0.1e-7);
 }
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(tails_are_those_of_tables),
 	cmocka_unit_test(welch_takes_the_freedom_of_the_wider_side),
 	cmocka_unit_test(holm_multiplies_by_the_tests_that_are_left),
+	cmocka_unit_test(a_robust_variance_has_less_freedom_the_more_of_the_sum_it_is),
 };
 
 UNIT_MAIN(tests)
