@@ -4,7 +4,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/auxv.h>
+
+#include "base/loaded_module.h"
 
 /*
  * A read with the exact size. jemalloc fills what fits and answers EINVAL when the size is another,
@@ -325,7 +326,7 @@ bool jemalloc_would_end_the_process(const struct allocator *allocator)
 {
 	const char *const unwinder = allocator->profiling.unwinder;
 
-	return getauxval(AT_BASE) == 0 && !allocator->profiling.enabled &&
+	return loaded_module_loader() == 0 && !allocator->profiling.enabled &&
 	       (strcmp(unwinder, "libgcc") == 0 || strcmp(unwinder, "gcc") == 0);
 }
 

@@ -149,7 +149,7 @@ bool loaded_symbols_find(struct loaded_lookup *lookups, size_t count)
 {
 	struct loaded_search search = { .lookups = lookups,
 		.count = count,
-		.loader = getauxval(AT_BASE),
+		.loader = loaded_module_loader(),
 		.kernel = getauxval(AT_SYSINFO_EHDR),
 		.is_complete = true };
 

@@ -5,6 +5,7 @@
 #include <linux/futex.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,6 +26,17 @@ static bool is_readable(uintptr_t address)
 
 	errno = error_number;
 	return !is_missing;
+}
+
+/* glibc's loader has it for debuggers. */
+extern struct r_debug _r_debug __attribute__((weak));
+
+uintptr_t loaded_module_loader(void)
+{
+	const uintptr_t base = getauxval(AT_BASE);
+
+	/* The kernel gives none where the loader was started itself: ld.so PROGRAM. */
+	return base != 0 || &_r_debug == NULL ? base : _r_debug.r_ldbase;
 }
 
 bool loaded_module_has_headers(const struct dl_phdr_info *info)

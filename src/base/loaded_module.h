@@ -14,6 +14,10 @@
 #include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+/* The loader's dlpi_addr; 0 in a static program. */
+uintptr_t loaded_module_loader(void);
 
 /* Whether the table that dlpi_phdr leads to is there. */
 bool loaded_module_has_headers(const struct dl_phdr_info *info);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "allocator/loaded_symbol.h"
+#include "base/loaded_module.h"
 #include "base/loader_use.h"
 
 #if defined(__x86_64__)
@@ -306,7 +307,7 @@ static size_t change_table(struct got_pass *pass, const struct got_module *modul
 
 static bool is_loader(const struct got_module *module)
 {
-	return (module->base == getauxval(AT_BASE) &&
+	return (module->base == loaded_module_loader() &&
 		       !loaded_symbols_are_of_libc(&module->symbols)) ||
 	       module->begin == getauxval(AT_SYSINFO_EHDR);
 }

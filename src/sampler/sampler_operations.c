@@ -5,9 +5,9 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/auxv.h>
 
 #include "base/file.h"
+#include "base/loaded_module.h"
 #include "sampler/entries.h"
 #include "sampler/entry_area.h"
 #include "sampler/interposer.h"
@@ -292,7 +292,7 @@ static bool has_own_heap(const struct allocator *allocator)
 {
 	const struct allocator_identity *const identity = &allocator->identity;
 
-	return getauxval(AT_BASE) == 0 || identity->hides_jemalloc ||
+	return loaded_module_loader() == 0 || identity->hides_jemalloc ||
 	       (identity->jemalloc_count > 0 && !identity->owns_malloc);
 }
 

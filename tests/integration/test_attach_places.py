@@ -13,7 +13,7 @@ import unittest
 
 from agent_host import PROGRAMS, only_root
 from processes import HEAPCTL, PATIENCE_SECONDS, SANITIZED, agent_thread, is_alive, need, repeats, wait_until
-from test_attach import AttachCase
+from test_attach import ALLOCATES, AttachCase
 
 
 # Prints whether its C library has seen a second thread.
@@ -72,6 +72,15 @@ class Places(PlacesCase):
                     process.stdin.flush()
                     self.assertEqual(process.stdout.readline(), answer)
                 self.detach(process.pid)
+
+    def test_a_program_that_its_loader_was_started_with(self):
+        loader = next(line.split()[-1] for line in pathlib.Path("/proc/self/maps").read_text().splitlines() if "/ld-" in line)
+        process = self.start(loader, sys.executable, "-c", ALLOCATES, stdout=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        self.attach(process.pid, "--interval", "4KiB")
+        wait_until(lambda: self.status(process.pid)["sampler"]["live_blocks"] > 0, "samples")
+        self.detach(process.pid)
+        self.assertIsNone(process.poll())
 
     def test_a_handler_that_returns_late_into_the_borrowed_code(self):
         process = self.start_places("handling")
