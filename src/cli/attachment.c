@@ -142,6 +142,12 @@ static bool load_agent(const struct process *process, const struct entry_functio
 
 static bool explain_end(const struct process *process, struct error *err)
 {
+	struct process_modules modules;
+	struct error ignored;
+
+	if (process_read_modules(process->pid, &modules, &ignored) && modules.agent[0] != '\0')
+		return error_set(err, ERROR_STATE, "%s[%d]: its agent has ended meanwhile",
+			process->name, (int)process->pid);
 	return error_set(err, ERROR_NOT_FOUND, "%s[%d] has ended, or executes another program now",
 		process->name, (int)process->pid);
 }
@@ -446,19 +452,32 @@ static bool note_agent_stays(const struct process *process, struct error *err)
 		hint[0] == '\0' ? "" : "; ", (int)process->pid);
 }
 
+/* Where a filter forbids a call, what fails next is often reported. */
+static bool note_sandbox(struct error *err)
+{
+	char hint[sizeof err->hint];
+
+	if (err->kind == ERROR_TIMEOUT || strstr(err->hint, "sandbox") != NULL)
+		return false;
+	snprintf(hint, sizeof hint, "%s", err->hint);
+	return error_hint(err,
+		"its sandbox (seccomp) may forbid what the agent calls: profile it without%s%s",
+		hint[0] == '\0' ? "" : "; or ", hint);
+}
+
 static bool make(const struct process *process, const struct attach_request *request,
-	const struct entry_functions *found, struct attachment *attachment, struct error *err)
+	const struct entry_functions *found, struct attachment *attachment,
+	struct inject_result *result, struct error *err)
 {
 	CLEANUP(json_cleanup) json_t *answer = NULL;
-	struct inject_result result = { 0 };
 	struct entry_result ignored_result;
 	struct error ignored;
 
-	if (!load_agent(process, found, request->wants_mapped, attachment, &result, err))
+	if (!load_agent(process, found, request->wants_mapped, attachment, result, err))
 		return explain_stop(process, err);
 	if (!wait_for_agent(process, &attachment->target, err))
 		return note_agent_stays(process, err);
-	if (patch_functions(process, found, &result, attachment, err) &&
+	if (patch_functions(process, found, result, attachment, err) &&
 		check_mapped(&attachment->target, request->wants_mapped, err) &&
 		set_interval(&attachment->target, request->lg_sample, err) &&
 		(request->is_active ? control_post(&attachment->target, "/v1/activate", err)
@@ -499,6 +518,7 @@ bool attachment_make(const struct process *process, const struct attach_request 
 	struct attachment *attachment, struct error *err)
 {
 	CLEANUP(entry_functions_deinit) struct entry_functions found = { 0 };
+	struct inject_result result = { 0 };
 	struct present_agent present;
 	struct error reason;
 
@@ -512,7 +532,7 @@ bool attachment_make(const struct process *process, const struct attach_request 
 		return is_ending(process) ? error_set(err, ERROR_NOT_FOUND, "%s[%d] has ended",
 						    process->name, (int)process->pid)
 					  : false;
-	if (make(process, request, &found, attachment, err))
+	if (make(process, request, &found, attachment, &result, err))
 		return true;
 	if (is_ending(process)) {
 		error_set(
@@ -522,6 +542,8 @@ bool attachment_make(const struct process *process, const struct attach_request 
 			       "its sandbox (seccomp) has killed it, most likely: the kernel's log "
 			       "has the system call");
 	}
+	if (process->has_seccomp && request->is_forced && result.stop_us > 0)
+		return note_sandbox(err);
 	if (reason.kind != ERROR_NONE && err->kind == ERROR_UNSUPPORTED)
 		*err = reason;
 	if (err->kind == ERROR_STATE && is_go(process))

@@ -95,8 +95,8 @@ static bool explain_no_start(const struct injection *injection,
 				       "SCHED_FLAG_RESET_ON_FORK");
 	}
 	error_set(err, ERROR_STATE,
-		"it could not start a thread: no memory (RLIMIT_AS), or a limit of processes "
-		"(RLIMIT_NPROC, pids.max)");
+		"it could not start a thread: no memory (RLIMIT_AS), a limit of processes "
+		"(RLIMIT_NPROC, pids.max), or its sandbox (seccomp)");
 	return error_hint(err, "raise the limit, then try again; nothing was changed");
 }
 

@@ -5,6 +5,7 @@ import concurrent.futures
 import ctypes
 import gzip
 import json
+import mmap
 import os
 import pathlib
 import random
@@ -19,7 +20,7 @@ import time
 import unittest
 
 from agent_host import PROGRAMS, only_root
-from processes import (AGENT, Case, HEAPCTL, LANDLOCK_MAKE_SOCK, LANDLOCK_READ_DIR, SANITIZED, SECCOMP_KILL, UnixConnection, agent_thread, children_of,
+from processes import (AGENT, Case, HEAPCTL, LANDLOCK_MAKE_SOCK, LANDLOCK_READ_DIR, SANITIZED, SECCOMP_EPERM, SECCOMP_KILL, UnixConnection, agent_thread, children_of,
                        forbid_call, free_port, is_alive,
                        jemalloc_path, landlock, mapped_code, need, need_namespace, repeats, own_name, processor_seconds, stop, wait_until, wait_while_it_progresses)
 from tracing import trace
@@ -37,7 +38,7 @@ for i in range(10**9):
 """
 
 
-PRCTL = 157  # the number of the system call
+POLL, MPROTECT, PRCTL = 7, 10, 157  # numbers of system calls
 WAITS_FOR_AGENT = """
 import os, signal, time
 
@@ -682,6 +683,17 @@ class Refused(AttachCase):
         self.assert_refused(process.pid, r"is in a sandbox \(seccomp\)")
         # What /proc shows while it ends may be the one or the other.
         self.assertRegex(self.attach(process.pid, "--force", code=1)[1], r"has ended( \(its sandbox \(seccomp\) has killed it, most likely|, or executes)")
+
+    def test_a_sandbox_that_forbids_what_is_called(self):
+        """The failure that is reported may be another one's consequence."""
+        for call, bits, expected in ((MPROTECT, mmap.PROT_WRITE, r"could not start a thread: .*, or its sandbox \(seccomp\)"),
+                                     (POLL, 0, r"its agent (has ended meanwhile|could make no socket).* \(its sandbox \(seccomp\) may forbid what the agent calls")):
+            with self.subTest(expected):
+                process = self.start("/bin/sleep", "600", preexec_fn=forbid_call(call, SECCOMP_EPERM, third_argument_bits=bits))
+                wait_until(lambda: pathlib.Path(f"/proc/{process.pid}/wchan").read_text().endswith("nanosleep"), "the program")
+                self.assertRegex(self.attach(process.pid, "--force", code=1)[1], expected)
+                self.assertIsNone(agent_thread(process.pid))
+                self.assertIsNone(process.poll())
 
     def test_a_program_with_a_sanitizer_inside(self):
         """No library shows it. Its interceptors look like a malloc of the program's own."""
