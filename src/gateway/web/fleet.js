@@ -168,7 +168,7 @@ class Fleet {
         hasHosts ? el('td', { 'data-label': 'Host' }, el('a', { href: this.link({ show: 'flame', service: row.service, version: row.version, host: row.host }) }, row.host))
           : el('td.number', { 'data-label': 'Hosts' }, count(row.hosts)),
         el('td.number', { 'data-label': 'In use' }, el('span', el('b', bytes(row.bytes)), el('span.quiet', ` \u00b1 ${bytes(QUANTILE * row.standard_error)}`))),
-        el('td.number', { 'data-label': 'RSS' }, row.rss_bytes ? bytes(row.rss_bytes) : ''),
+        el('td.number', { 'data-label': 'RSS' }, row.rss_bytes ? bytes(row.rss_bytes) : el('span.quiet', 'unknown')),
         el('td.number', { 'data-label': 'Processes' }, count(row.processes)),
         el('td.whole', { 'data-label': 'Last' }, dateTime(row.last_ms))))));
   }

@@ -44,7 +44,7 @@ function sparkline({ points, figure, growth }) {
 function growthCell(process) {
   const growth = process?.growth;
   if (!growth)
-    return process ? el('span.quiet', { title: 'It takes about an hour of figures.' }, 'not known yet') : '';
+    return process ? el('span.quiet', { title: 'Growth takes about an hour of figures.' }, 'unknown') : '';
   const half = (growth.interval95[1] - growth.interval95[0]) / 2;
   return el('span', { title: '95% interval, of the figures of the last day' }, el(growth.is_significant ? 'b.grown' : 'span', `${change(growth.rate_per_hour)}/h`),
     el('span.quiet', ` \u00b1 ${bytes(half)}`));
@@ -67,7 +67,7 @@ function row({ target, process }, watches, hasHistory) {
     el('td', { 'data-label': 'Server' }, el('div', name, target.allocator ? el('p.hint.quiet', `${target.allocator.name} ${target.allocator.version.split('-')[0]}`) : null)),
     el('td.number', { 'data-label': 'Pid' }, target.pid ?? ''),
     hasHistory ? el('td', { 'data-label': 'Last day' }, process?.points.length > 1 ? sparkline(process) : '') : null,
-    el('td.number', { 'data-label': 'Heap' }, target.memory ? bytes(target.memory.allocated) : ''),
+    el('td.number', { 'data-label': 'Heap' }, target.memory ? bytes(target.memory.allocated) : target.reachable ? el('span.quiet', { title: 'Its malloc does not say what it has allocated.' }, 'unknown') : ''),
     el('td.number', { 'data-label': 'RSS' }, target.rss ? bytes(target.rss) : ''),
     hasHistory ? el('td.number', { 'data-label': 'Growth' }, growthCell(process)) : null,
     hasHistory ? el('td', { 'data-label': 'Last kept' }, lastKept(process)) : null,
