@@ -23,10 +23,10 @@ struct fleet_finding {
 	size_t depth;
 	double value, variance; /* bytes; of growth, bytes per hour and host */
 	double objects, samples;
-	double base;	      /* versions: of the other one; outliers: the median of the hosts */
-	double low, high;     /* 95% interval of the value, or of value - base for versions */
-	double hosts;	      /* that have the site; of growth, all hosts that were tested */
-	double t;	      /* of outliers: robust standard deviations from the median */
+	double base;	  /* versions: of the other one; outliers: the median of the hosts */
+	double low, high; /* 95% interval of the value, or of value - base for versions */
+	double hosts;	  /* that have the site; of growth, all hosts that were tested */
+	double t;	  /* of outliers: robust standard deviations from the median */
 	/* Of outliers: bytes per hour, what is usual for so many bytes, and its deviation. */
 	double rate, base_rate, rate_t;
 	double p, adjusted_p; /* NAN: not tested */
