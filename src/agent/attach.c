@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "agent/agent.h"
 #include "agent/folder.h"
@@ -145,11 +146,34 @@ static bool start_agent(struct agent_options *options, struct error *err)
 	return done;
 }
 
+/*
+ * A program may forbid its threads to read the processor's counter, by which the C library tells
+ * the time: the signal would end it. Nothing shows that from outside, and the thread that loads the
+ * agent has it from the one that was borrowed.
+ */
+static bool check_clock(struct error *err)
+{
+#ifdef __x86_64__
+	int mode = PR_TSC_ENABLE;
+
+	if (prctl(PR_GET_TSC, &mode, 0, 0, 0) == 0 && mode == PR_TSC_SIGSEGV) {
+		error_set(err, ERROR_UNSUPPORTED,
+			"it forbids itself to read the processor's time stamp counter "
+			"(PR_SET_TSC), which its agent needs");
+		return error_hint(err, "profile it without that setting");
+	}
+#endif
+	(void)err;
+	return true;
+}
+
 static bool start(const char *settings, struct error *err)
 {
 	struct agent_options options = { .with_socket = true, .preloaded = true };
 	struct folder folder;
 
+	if (!check_clock(err))
+		return false;
 	settings_text = settings;
 	settings_read(&options.settings, find_setting);
 	options.settings.attached = true;

@@ -754,6 +754,14 @@ class Refused(AttachCase):
         self.assert_refused(process.pid, r"SCHED_DEADLINE")
         self.assertTrue(is_alive(process.pid))
 
+    def test_a_program_that_may_not_read_the_counter(self):
+        """The clock of the C library reads it, and the signal would end the program."""
+        process = self.start_python("import ctypes, signal\nctypes.CDLL(None).prctl(26, 2)\nsignal.pause()")
+        wait_until(lambda: pathlib.Path(f"/proc/{process.pid}/syscall").read_text().startswith("34 "), "pause()")
+        self.assertIn("PR_SET_TSC), which its agent needs (profile it without that setting)", self.attach(process.pid, code=1)[1])
+        self.assertIsNone(agent_thread(process.pid))
+        self.assertTrue(is_alive(process.pid))
+
     def test_no_memory_for_a_thread(self):
         process = self.start(need("sleep"), "1000")
         wait_until(lambda: pathlib.Path(f"/proc/{process.pid}/wchan").read_text().endswith("nanosleep"), "the program")
