@@ -51,27 +51,49 @@ static const char *refusal_of(enum stack_kind kind, bool is_waiting)
 	}
 }
 
-const char *stack_refusal(const struct thread_stack *stack)
+/*
+ * Of the frames from `first` to `limit`: those of the thread itself, or of what a signal has
+ * interrupted.
+ */
+static const char *context_refusal(
+	const struct thread_stack *stack, size_t first, size_t limit, bool may_wait)
 {
-	const size_t count = without_start(stack);
-	size_t first = 0;
+	size_t code = first;
 
-	while (first < count &&
-		(stack->kinds[first] == STACK_LIBC || stack->kinds[first] == STACK_WAITING))
-		first++;
+	while (code < limit &&
+		(stack->kinds[code] == STACK_LIBC || stack->kinds[code] == STACK_WAITING))
+		code++;
 	/* The outermost of them is the function that the program has called. */
-	const bool is_waiting =
-		first > 0 && stack->is_in_call && stack->kinds[first - 1] == STACK_WAITING;
-	if (first > 0 && !is_waiting)
+	const bool is_waiting = code > first && may_wait && stack->kinds[code - 1] == STACK_WAITING;
+	if (code > first && !is_waiting)
 		return refusal_of(STACK_LIBC, false);
 	if (!is_waiting && (!stack->is_complete || stack->count == 0))
 		return "has a stack that cannot be walked to its end";
-	for (size_t i = first; i < count; i++) {
+	for (size_t i = code; i < limit; i++) {
 		const char *const refusal = refusal_of(stack->kinds[i], is_waiting);
 		if (refusal != NULL)
 			return refusal;
 	}
 	return NULL;
+}
+
+const char *stack_refusal(const struct thread_stack *stack)
+{
+	const size_t count = without_start(stack);
+	size_t limit = 0;
+
+	for (size_t first = 0;; first = limit + 1) {
+		limit = first;
+		while (limit < count && stack->kinds[limit] != STACK_SIGNAL)
+			limit++;
+		const bool is_interrupted = first > 0;
+		const char *const refusal =
+			context_refusal(stack, first, limit, is_interrupted || stack->is_in_call);
+		if (is_interrupted && (refusal != NULL || limit == first || !stack->is_complete))
+			return refusal_of(STACK_SIGNAL, false);
+		if (refusal != NULL || limit >= count)
+			return refusal;
+	}
 }
 
 bool stack_is_outside(

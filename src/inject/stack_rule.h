@@ -7,7 +7,8 @@
  * at all, and a call in the middle of malloc would destroy the heap. So the stack has to show that
  * the thread is in neither: it is either in the program's own code, with nothing but such code
  * below it, or in a system call that a waiting function of the C library has made (poll, read,
- * nanosleep), in which no lock is held.
+ * nanosleep), in which no lock is held. In a signal handler what it has interrupted has to be so as
+ * well: some programs never return from theirs (the helpers of PostgreSQL up to 15).
  *
  * In a process with musl that is asked of the C library's code (inject/musl_stack.h), and what a
  * thread may come back to of all words of its stack.

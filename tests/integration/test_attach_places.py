@@ -82,6 +82,13 @@ class Places(PlacesCase):
         self.detach(process.pid)
         self.assertIsNone(process.poll())
 
+    def test_a_handler_that_interrupted_a_wait(self):
+        """As in the helpers of PostgreSQL up to 15, which never return from it."""
+        process = self.start_ready(PROGRAMS / "storms", "paused")
+        wait_until(lambda: pathlib.Path(f"/proc/{process.pid}/syscall").read_text().startswith("19 "), "its readv")
+        self.assertIn("can-attach", self.heapctl("doctor", process.pid, "--json", code=1)[0])
+        self.assert_attaches(process)
+
     def test_a_handler_that_returns_late_into_the_borrowed_code(self):
         process = self.start_places("handling")
         # The leak checker cannot work in a process that is traced.

@@ -78,10 +78,34 @@ static void what_holds_a_lock_below(void **state)
 	assert_refused("occ$", false, "is loading a library");
 	assert_refused("wr", true, "has a stack that cannot be walked to its end");
 	assert_refused("wcsllccll$", true, "is in a signal handler");
+	assert_refused("wcsaccll$", true, "is in a signal handler");
+	assert_refused("wcsoccll$", true, "is in a signal handler");
+	assert_refused("wcsmccll$", true, "is in a signal handler");
+	assert_refused("wcswlccll$", true, "is in a signal handler");
+	assert_refused("wcswccscacc$", true, "is in a signal handler");
 	assert_refused("csllccll$", false, "is in a signal handler");
 	/* A comparison that qsort() has called. */
 	assert_refused("clccllc$", false, "is in the C library");
 	assert_refused("wclccllc$", true, "is in the C library");
+}
+
+static void a_handler_that_interrupted_no_lock(void **state)
+{
+	(void)state;
+	assert_safe("wcswccllc$", true);
+	assert_safe("wcslwccllc$", true);
+	assert_safe("wcswmmllc$", true);
+	assert_safe("wcsccll$", true);
+	assert_safe("ccsccll$", false);
+	assert_safe("wcscswccll$", true);
+	/* The handler itself is not in that call any more. */
+	assert_refused("wcswccllc$", false, "is in the C library");
+	assert_refused("acswccllc$", false, "is in the allocator");
+	/* What is not seen may hold a lock. */
+	assert_refused("wcswcc", true, "is in a signal handler");
+	assert_refused("wcs", true, "is in a signal handler");
+	assert_refused("wcs$", true, "is in a signal handler");
+	assert_refused("wcsll$", true, "is in a signal handler");
 }
 
 static void what_will_not_return_to_the_code(void **state)
@@ -127,6 +151,7 @@ int main(void)
 		cmocka_unit_test(code_with_nothing_else_below),
 		cmocka_unit_test(a_waiting_function_in_a_system_call),
 		cmocka_unit_test(what_holds_a_lock_below),
+		cmocka_unit_test(a_handler_that_interrupted_no_lock),
 		cmocka_unit_test(what_will_not_return_to_the_code),
 		cmocka_unit_test(the_end_of_a_coroutine),
 	};

@@ -3,7 +3,7 @@
  * A program that does one thing again and again while an agent is attached to it and detached, and
  * checks its blocks meanwhile.
  *
- * usage: storms fork|flush|thread|signal|exec|handler|forking|(load LIBRARY SYMBOL)
+ * usage: storms fork|flush|thread|signal|exec|handler|paused|forking|(load LIBRARY SYMBOL)
  *
  * Prints "ready", then what went wrong, or "ok" and a count at the end of its input.
  *
@@ -11,7 +11,8 @@
  * keeps fork() waiting; thread: threads that allocate and end; signal: handlers on an alternate
  * stack that wait; load: another thread opens and closes a library that has SYMBOL; exec: the
  * program itself, several times a second. "handler" waits for its input in a handler that has
- * interrupted malloc(), "forking" while the fork() of another thread waits for a lock.
+ * interrupted malloc(), "paused" in one that has interrupted sigsuspend(), "forking" while the
+ * fork() of another thread waits for a lock.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -308,6 +309,22 @@ static void wait_in_handler(void)
 		churn();
 }
 
+static void pause_in_handler(void)
+{
+	const struct itimerval timer = { .it_value = { 0, INTERVAL_US } };
+	sigset_t blocked, before;
+
+	/* It is taken in sigsuspend() alone. */
+	sigemptyset(&blocked);
+	sigaddset(&blocked, SIGALRM);
+	if (sigprocmask(SIG_BLOCK, &blocked, &before) != 0 ||
+		signal(SIGALRM, wait_for_input) == SIG_ERR ||
+		setitimer(ITIMER_REAL, &timer, NULL) != 0)
+		fault("no timer");
+	for (;;)
+		sigsuspend(&before);
+}
+
 int main(int count, char **words)
 {
 	const char *const mode = count > 1 ? words[1] : "";
@@ -321,7 +338,7 @@ int main(int count, char **words)
 	long rounds = 0;
 
 	if (step == NULL && strcmp(mode, "exec") != 0 && strcmp(mode, "handler") != 0 &&
-		strcmp(mode, "forking") != 0)
+		strcmp(mode, "paused") != 0 && strcmp(mode, "forking") != 0)
 		return 2;
 	if (step == wait_for_signals)
 		begin_signals();
@@ -337,6 +354,8 @@ int main(int count, char **words)
 	}
 	if (strcmp(mode, "handler") == 0)
 		wait_in_handler();
+	if (strcmp(mode, "paused") == 0)
+		pause_in_handler();
 	if (strcmp(mode, "exec") == 0 && poll(&input, 1, EXEC_MS) == 0)
 		execute(mode);
 	while ((step != NULL && poll(&input, 1, 0) == 0) ||
