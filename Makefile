@@ -126,7 +126,7 @@ site: all
 	@scripts/site $(BUILD)
 
 # All that a release publishes, in build/release.
-release: all
+release:
 	@scripts/setup package
 	@scripts/release $(BUILD)
 
