@@ -34,6 +34,7 @@ NOT_RUN = {
         "takes an hour",
     "make soak SOAK_REPEAT=20 SOAK_SECONDS=1700 SOAK_PHASES=busy SOAK_BUSY=0 SOAK_TEST='agent_programs sampler sampler_programs agent_process agent_stacks attach attach_places attach_container shared_folder rights agent_api agent_protocol agent_jemalloc run run_store account confidence'":
         "repeats the tests for half an hour",
+    "make soak SOAK_PHASES=attach SOAK_CYCLES=371": "takes an hour",
     "nice -n 5 make soak SOAK_PHASES=attach SOAK_CYCLES=400": "takes half an hour",
     "nice -n 15 make soak SOAK_PHASES=attach SOAK_CYCLES=280": "takes half an hour",
     "SAMPLER_RESTARTS=50 make check TEST=sampler CASE='Restarts*'": "starts 400 programs",
