@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -202,11 +203,21 @@ static bool explain_absence(
 	return error_hint(err, "use heapctl record while it runs");
 }
 
-/* jemalloc takes a short write for a success. */
-static bool check_is_whole(
-	const struct recording *recording, const struct buffer *profile, struct error *err)
+/* In a full file system a file was cut at the end of a block, where a line may end as well. */
+static bool fills_up(const char *path, size_t size)
 {
-	if (profile->size > 0 && profile->data[profile->size - 1] == '\n')
+	struct statvfs system;
+
+	return statvfs(path, &system) == 0 && system.f_bavail == 0 && system.f_bsize > 0 &&
+	       size % system.f_bsize == 0;
+}
+
+/* jemalloc takes a short write for a success. */
+static bool check_is_whole(const struct recording *recording, const char *path,
+	const struct buffer *profile, struct error *err)
+{
+	if (profile->size > 0 && profile->data[profile->size - 1] == '\n' &&
+		!fills_up(path, profile->size))
 		return true;
 	error_set(err, ERROR_INPUT,
 		"the program's profile was cut short at %zu bytes, for lack of room in %s",
@@ -225,7 +236,7 @@ static bool save(struct recording *recording, pid_t pid, struct error *err)
 	if (found.path[0] == '\0')
 		return explain_absence(recording, &found, err);
 	bool ok = file_read(found.path, &profile, err) &&
-		  check_is_whole(recording, &profile, err) &&
+		  check_is_whole(recording, found.path, &profile, err) &&
 		  file_write_fd(output_fd(&recording->output), output_name(&recording->output),
 			  profile.data, profile.size, err) &&
 		  (!found.is_of_exit || agent_append_process_name(recording->process_name,

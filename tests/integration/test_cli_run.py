@@ -383,9 +383,11 @@ class Recording(Case):
         need_namespace("--mount")
         small, path = os.path.join(self.folder, "small"), os.path.join(self.folder, "out.heap")
         os.mkdir(small)
-        for pages in (1, 2):
+        ends_a_line = "import os; open(os.environ['HEAPCTL_FINAL'] + '.%d.0.f.heap' % os.getpid(), 'w').write('x' * 4095 + chr(10)); os._exit(0)"
+        jemalloc = f"--jemalloc --conf lg_prof_sample:10 -- {python()} -c pass"
+        for pages, arguments in ((1, jemalloc), (2, jemalloc), (2, f'-- {python()} -c "{ends_a_line}"')):
             script = (f"mount -t tmpfs -o size={pages * 4}k none {small} && head -c 4096 /dev/zero >{small}/full; "
-                      f"TMPDIR={small} exec {HEAPCTL} run --jemalloc --record {path} --conf lg_prof_sample:10 -- {python()} -c pass")
+                      f"TMPDIR={small} exec {HEAPCTL} run --record {path} {arguments}")
             result = subprocess.run(["unshare", "--mount", "sh", "-c", script], env=self.environment, capture_output=True, text=True, timeout=120)
             self.assertEqual(result.returncode, 1, result.stderr)
             self.assertIn(f"cut short at {(pages - 1) * 4096} bytes", result.stderr)
