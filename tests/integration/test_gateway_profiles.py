@@ -221,29 +221,28 @@ class Ends(ViewCase):
 
 
 class Captures(ViewCase):
-    def test_a_cancelled_one_says_what_goes_on(self):
-        agent = FakeAgent(self.agents, lambda _, target: None if target.startswith("/v1/profile")
+    def capture(self, profile):
+        """A page that waits for an agent that answers so when it is asked for a profile, and that agent."""
+        agent = FakeAgent(self.agents, lambda _, target: profile if target.startswith("/v1/profile")
                           else (200, {"runs": []} if target == "/v1/runs" else fake_status()))
         self.addCleanup(agent.close)
         self.start_gateway(agent.path)
         page = self.open_page(f"/{os.getpid()}/profile?id=now")
         page.wait_for_text("Cancel", ".waiting")
         wait_until(lambda: agent.waiting, "the agent to be asked")
+        return page, agent
+
+    def test_a_cancelled_one_says_what_goes_on(self):
+        page, agent = self.capture(None)
         page.click_on("Cancel")
         page.wait_for_text("it writes it to the end", ".picture")
         wait_until(lambda: agent.waiting[0].recv(1) == b"", "the gateway to leave the agent")
         self.assertEqual(page.accessibility_faults(), [])
 
-
     def test_a_transfer_is_cancelled(self):
-        begin = bytearray(b"HTTP/1.1 200 OK\r\nContent-Type: application/x-jemalloc-heap-profile\r\nContent-Length: 100000000\r\nHeapctl-Protocol: 1\r\n"
-                          b"Connection: close\r\n\r\nheap_v2/524288\n" + b"\n" * 100000)
-        agent = FakeAgent(self.agents, lambda _, target: begin if target.startswith("/v1/profile") else (200, {"runs": []} if target == "/v1/runs" else fake_status()))
-        self.addCleanup(agent.close)
-        self.start_gateway(agent.path)
-        page = self.open_page(f"/{os.getpid()}/profile?id=now")
-        page.wait_for_text("Cancel", ".waiting")
-        wait_until(lambda: agent.waiting, "the beginning to be sent")
+        page, agent = self.capture(bytearray(
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/x-jemalloc-heap-profile\r\nContent-Length: 100000000\r\nHeapctl-Protocol: 1\r\n"
+            b"Connection: close\r\n\r\nheap_v2/524288\n" + b"\n" * 100000))
         page.click_on("Cancel")
         page.wait_for_text("Cancelled after", ".picture")
         wait_until(lambda: agent.waiting[0].recv(1) == b"", "the gateway to leave the agent")
