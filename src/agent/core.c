@@ -29,6 +29,7 @@ void core_init(struct core *core, const struct core_options *options)
 	snprintf(core->name, sizeof core->name, "%s", options->name);
 	run_machine_init(&core->machine, 0);
 	core->former_lg_sample = ALLOCATOR_LG_SAMPLE_KEEP;
+	core->own_lg_sample = ALLOCATOR_LG_SAMPLE_KEEP;
 	run_store_init(&core->store, core->memory, options->folder, core->name, &retention);
 }
 
@@ -156,6 +157,25 @@ static bool check_may_detach(const struct core *core, bool is_replaced, struct e
 				       : "heapctl deactivate switches sampling off");
 }
 
+/* The program may switch its own sampling on later, and expects the interval that it has chosen. */
+static bool put_interval_back(struct core *core, struct error *err)
+{
+	const int own = core->own_lg_sample;
+	unsigned now = 0;
+	bool is_active = false;
+
+	if (own == ALLOCATOR_LG_SAMPLE_KEEP)
+		return true;
+	if (!allocator_lg_sample(core->allocator, &now, err) ||
+		!core_observe(core, &is_active, err))
+		return false;
+	/* The program's own samples are worth more, and so is an interval that it has set. */
+	if (is_active || (int)now != core->reset_lg_sample)
+		return true;
+	core->own_lg_sample = ALLOCATOR_LG_SAMPLE_KEEP;
+	return allocator_reset(core->allocator, own, true, err);
+}
+
 bool core_detach(struct core *core, bool is_replaced, struct error *err)
 {
 	struct allocator_sampler sampler;
@@ -173,6 +193,8 @@ bool core_detach(struct core *core, bool is_replaced, struct error *err)
 		return false;
 	if (atomic_load(&core->activation->cause) == CORE_CAUSE_HEAPCTL &&
 		!core_activate(core, false, &was_active, err))
+		return false;
+	if (!put_interval_back(core, err))
 		return false;
 	core->is_detaching = true;
 	return true;
@@ -283,8 +305,16 @@ bool core_profile(struct core *core, struct captured_profile *capture, struct er
 
 bool core_reset(struct core *core, int lg_sample, bool force, struct error *err)
 {
-	if (!allocator_reset(core->allocator, lg_sample, force, err))
+	unsigned former = 0;
+
+	if (!allocator_lg_sample(core->allocator, &former, err) ||
+		!allocator_reset(core->allocator, lg_sample, force, err))
 		return false;
+	if (lg_sample != ALLOCATOR_LG_SAMPLE_KEEP) {
+		if (core->own_lg_sample == ALLOCATOR_LG_SAMPLE_KEEP)
+			core->own_lg_sample = (int)former;
+		core->reset_lg_sample = lg_sample;
+	}
 	step(core, RUN_EVENT_RESET);
 	return true;
 }

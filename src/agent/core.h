@@ -65,6 +65,8 @@ struct core {
 	int64_t (*wall_ms)(void);
 	struct run_machine machine;
 	int former_lg_sample; /* to be restored after the run; ALLOCATOR_LG_SAMPLE_KEEP: nothing */
+	int own_lg_sample;    /* what the process had before resets changed it; as above */
+	int reset_lg_sample;  /* what the last of these made of it */
 	int64_t resume_ms;    /* when sampling is switched on again after a pause; 0: no pause */
 	enum core_cause paused_cause; /* of the sampling that is paused */
 	struct run_store store;

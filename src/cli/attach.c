@@ -21,7 +21,9 @@ struct attach_command {
 
 static const struct verb_option options[] = {
 	{ OPTION_INTERVAL, "interval", .argument = "BYTES",
-		.help = "one sample per this number of bytes on average; default 512KiB",
+		.help = "one sample per this number of bytes on average; default 512KiB, or what "
+			"a jemalloc that samples itself was started with; put back by heapctl "
+			"detach",
 		.complete = "64KiB 512KiB 2MiB" },
 	{ OPTION_METHOD, "method", .argument = "auto|got|entry",
 		.help = "how calls of the allocator are seen: got, by the tables through which "

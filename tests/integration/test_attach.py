@@ -368,6 +368,15 @@ class Attached(AttachCase):
                 self.detach(process.pid)
                 self.assertEqual(self.redis(port, "PING"), b"+PONG\r\n")
 
+    def test_the_interval_is_that_of_before_after_a_detach(self):
+        for conf, lg_sample in (("prof:false", 19), ("prof:true,prof_active:false,lg_prof_sample:18", 18)):
+            with self.subTest(conf=conf):
+                process, _ = self.start_redis(conf=conf, preload=False)
+                for arguments, expected in ((("--interval", "64KiB"), 16), (("--inactive",), lg_sample), ((), lg_sample)):
+                    self.attach(process.pid, *arguments)
+                    self.assertEqual(self.status(process.pid)["profiling"]["lg_sample"], expected)
+                    self.detach(process.pid)
+
     def test_programs_that_make_their_code(self):
         process = self.start(need("node"), "-e", "let a = []; setInterval(() => { a.push(Buffer.alloc(1e5)); if (a.length > 100) a = []; }, 1)")
         wait_until(lambda: "libc.so" in pathlib.Path(f"/proc/{process.pid}/maps").read_text(), "its libraries")
