@@ -77,8 +77,7 @@ bool core_observe(struct core *core, bool *active, struct error *err)
 	return true;
 }
 
-/* The loader is asked for symbols when sampling begins, and reads all modules. */
-static bool check_modules(struct error *err)
+bool core_check_files(struct error *err)
 {
 	char path[256];
 
@@ -97,7 +96,7 @@ static bool prepare_stacks(struct core *core, struct error *err)
 {
 	const bool is_needed = allocator_has_other_sampler(core->allocator);
 
-	if (!check_modules(err))
+	if (!core_check_files(err))
 		return false;
 	if ((core->settings.jemalloc_stacks && !is_needed) ||
 		stacks_take_over(core->allocator, err) || !is_needed)

@@ -88,7 +88,13 @@ void core_set_folder(struct core *core, const struct folder *folder);
  */
 MUST_CHECK bool core_observe(struct core *core, bool *active, struct error *err);
 
-/* Refuses (ERROR_STATE) to switch off under a run. */
+/*
+ * ERROR_STATE where a module's file was cut: the loader is asked for symbols when sampling begins,
+ * and reads all modules.
+ */
+MUST_CHECK bool core_check_files(struct error *err);
+
+/* Refuses (ERROR_STATE) to switch off under a run, and to switch on where a file was cut. */
 MUST_CHECK bool core_activate(struct core *core, bool active, bool *was_active, struct error *err);
 
 /*

@@ -219,15 +219,26 @@ static void write_warning(void *context, const struct allocator_warning *warning
 	json_object_end(json);
 }
 
+static void write_own_warning(
+	struct json_writer *json, const char *code, const char *message, const char *hint)
+{
+	struct allocator_warning warning = { .code = code };
+
+	snprintf(warning.message, sizeof warning.message, "%s", message);
+	snprintf(warning.hint, sizeof warning.hint, "%s", hint);
+	write_warning(json, &warning);
+}
+
 static void write_warnings(struct core *core, struct json_writer *json)
 {
+	struct error err;
+
 	json_member_array(json, "warnings");
-	if (core->settings.problem[0] != '\0') {
-		struct allocator_warning warning = { .code = "settings" };
-		snprintf(warning.message, sizeof warning.message, "%s", core->settings.problem);
-		snprintf(warning.hint, sizeof warning.hint, "the default is used instead");
-		write_warning(json, &warning);
-	}
+	if (core->settings.problem[0] != '\0')
+		write_own_warning(json, "settings", core->settings.problem,
+			"the default is used instead");
+	if (!core_check_files(&err))
+		write_own_warning(json, "file-damaged", err.message, err.hint);
 	allocator_warnings(core->allocator, write_warning, json);
 	json_array_end(json);
 }

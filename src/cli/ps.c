@@ -191,6 +191,19 @@ static const char *short_version(const char *version, char text[64])
 	return text;
 }
 
+static bool has_warning(const json_t *status, const char *code)
+{
+	size_t index;
+	json_t *warning;
+
+	json_array_foreach(json_at(status, "warnings"), index, warning)
+	{
+		if (strcmp(json_text(warning, "code"), code) == 0)
+			return true;
+	}
+	return false;
+}
+
 static void describe_profiling(const json_t *status, char *text, size_t size)
 {
 	char left[DURATION_TEXT_BYTES];
@@ -203,6 +216,8 @@ static void describe_profiling(const json_t *status, char *text, size_t size)
 			duration_format(json_number(status, "run.remaining_ms"), left));
 	else if (json_flag(status, "profiling.active"))
 		snprintf(text, size, "sampling%s", is_ours ? " by heapctl" : "");
+	else if (has_warning(status, "file-damaged"))
+		snprintf(text, size, "cannot begin: one of its files was damaged");
 	else
 		snprintf(text, size, "ready, sampling is off");
 }

@@ -109,7 +109,7 @@ static void examine_warnings(struct diagnosis *diagnosis, const json_t *status)
 {
 	static const char *const grave[] = { "conf-malformed", "variable-ignored", "secure-start",
 		"malloc-not-owned", "lg-sample-high", "threads-start-inactive", "prefix-empty",
-		"version-off-on", "static-unwinder" };
+		"version-off-on", "static-unwinder", "file-damaged" };
 	size_t index;
 	json_t *warning;
 

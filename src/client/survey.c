@@ -193,10 +193,21 @@ static void ask_for_status(void *items, size_t at)
 struct search {
 	pid_t pid;
 	bool is_there, has_agent;
+	bool is_asleep, can_wake;
 	struct process process;
 	struct target target;
 	struct error why;
+	struct error sleeper_problem; /* why it cannot be woken */
 };
+
+/* Its agent is on demand. A young one may just be making its socket. */
+static bool has_sleeping_agent(const struct process *process)
+{
+	const enum wake_state state = wake_read_state(process);
+
+	return state == WAKE_ASLEEP ||
+	       (state == WAKE_AWAKE && process_age_ms(process->pid) < YOUNG_MS);
+}
 
 static void search_agent(void *items, size_t at)
 {
@@ -205,6 +216,11 @@ static void search_agent(void *items, size_t at)
 	search->is_there = process_read(search->pid, &search->process, &search->why);
 	if (search->is_there)
 		search->has_agent = target_of_process(search->pid, &search->target, &search->why);
+	search->is_asleep = search->is_there && !search->has_agent &&
+			    search->why.kind == ERROR_NOT_FOUND &&
+			    has_sleeping_agent(&search->process);
+	search->can_wake = search->is_asleep &&
+			   target_check_sleeper(&search->process, &search->sleeper_problem);
 }
 
 /* A child that was just forked, and may be about to exec or to exit. */
@@ -218,26 +234,20 @@ static bool is_just_forked(const struct process *process)
 	       strcmp(parent.exe, process->exe) == 0;
 }
 
-/* False when it is not asleep. */
-static bool add_asleep(struct survey *survey, const struct process *process)
+static void add_asleep(struct survey *survey, const struct search *search)
 {
 	struct process_modules modules;
-	struct error ignored, problem;
+	struct error ignored;
 
-	const enum wake_state state = wake_read_state(process);
-	/* A young one may just be making its socket. */
-	if (state != WAKE_ASLEEP &&
-		(state != WAKE_AWAKE || process_age_ms(process->pid) >= YOUNG_MS))
-		return false;
-	if (is_just_forked(process) || !process_read_modules(process->pid, &modules, &ignored))
-		return true;
-	const bool can_wake = target_check_sleeper(process, &problem);
-	struct survey_entry *const entry = add(survey, can_wake ? SURVEY_ASLEEP : SURVEY_SILENT);
-	target_of_sleeper(process, &entry->target);
-	if (!can_wake)
-		entry->problem = problem;
+	if (is_just_forked(&search->process) ||
+		!process_read_modules(search->pid, &modules, &ignored))
+		return;
+	struct survey_entry *const entry =
+		add(survey, search->can_wake ? SURVEY_ASLEEP : SURVEY_SILENT);
+	target_of_sleeper(&search->process, &entry->target);
+	if (!search->can_wake)
+		entry->problem = search->sleeper_problem;
 	snprintf(entry->jemalloc, sizeof entry->jemalloc, "%s", modules.jemalloc);
-	return true;
 }
 
 /* Not the kernel's refusal: the socket is that of another process, or user, of the same number. */
@@ -288,8 +298,9 @@ static void add_processes(struct survey *survey, const pid_t *pids, size_t count
 		const struct search *const search = &searches[i];
 		if (search->is_there && search->has_agent)
 			add_reachable(survey, &search->target);
-		else if (search->is_there && (search->why.kind != ERROR_NOT_FOUND ||
-						     !add_asleep(survey, &search->process)))
+		else if (search->is_asleep)
+			add_asleep(survey, search);
+		else if (search->is_there)
 			add_unreachable(survey, &search->process, &search->why, &cache);
 	}
 	free(cache.items);

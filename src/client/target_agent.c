@@ -229,7 +229,8 @@ static bool check_root(const struct process *process, struct error *err)
 bool target_check_sleeper(const struct process *process, struct error *err)
 {
 	return process_state_check(process, err) && wake_can_make_thread(process, err) &&
-	       check_root(process, err) && wake_can_take_signal(process, err);
+	       check_root(process, err) && wake_can_take_signal(process, err) &&
+	       wake_check_files(process, err);
 }
 
 static int64_t wake_deadline_ms(void)

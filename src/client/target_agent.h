@@ -26,7 +26,8 @@ bool target_may_wake(const struct process *process);
 
 /*
  * Whether a command can wake the agent on demand of this process now. ERROR_STATE where its limits,
- * its root or its signals prevent that, ERROR_TIMEOUT where it is stopped.
+ * its root, its signals or a damaged file prevent that, ERROR_TIMEOUT where it is stopped. Takes up
+ * to half a second.
  */
 MUST_CHECK bool target_check_sleeper(const struct process *process, struct error *err);
 

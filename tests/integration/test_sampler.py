@@ -677,6 +677,13 @@ class CutFiles(SamplerCase):
                 process.terminate()
                 self.assertEqual(process.wait(PATIENCE_SECONDS), -signal.SIGTERM)
 
+    def words(self, verb, pid):
+        """What it prints, in one line."""
+        return " ".join(self.heapctl(verb, pid, code=None)[0].split())
+
+    def row_of(self, pid):
+        return next(line for line in self.heapctl("ps")[0].splitlines() if line.split()[0] == str(pid))
+
     def ask_all(self, process):
         for verb in ("status", "account", "doctor"):
             self.heapctl(verb, process.pid, code=None)
@@ -686,6 +693,9 @@ class CutFiles(SamplerCase):
         def use(process, reason):
             self.assertIn(reason, self.heapctl("activate", process.pid, code=1)[1])
             self.heapctl("account", process.pid)
+            for verb in ("status", "doctor"):
+                self.assertIn(reason, self.words(verb, process.pid))
+            self.assertRegex(self.row_of(process.pid), r"cannot begin: one of its files was damaged")
         self.check_cut(use, {"LD_PRELOAD": AGENT})
 
     def test_a_library_in_front_of_the_c_library(self):
@@ -751,8 +761,8 @@ class CutFiles(SamplerCase):
         reason = f"{library} was cut while "
         for words in (("status", pid), ("activate", pid), ("dump", pid, "-o", os.path.join(self.folder, "cut.heap"))):
             self.assertIn(reason, self.heapctl(*words, code=1)[1])
-        self.assertIn(reason, " ".join(self.heapctl("doctor", pid, code=1)[0].split()))
-        self.heapctl("ps")
+        self.assertIn(reason, self.words("doctor", pid))
+        self.assertIn(reason, self.row_of(pid))
 
     def test_while_sampling_is_on(self):
         def use(process, reason):
