@@ -23,6 +23,8 @@ struct graph_limits {
 		.edge_fraction = 0.001,           \
 		.max_degree = 8 })
 
+#define GRAPH_LIMITS_NONE ((struct graph_limits){ .node_count = SIZE_MAX, .max_degree = SIZE_MAX })
+
 struct graph_node {
 	uint32_t node; /* in view.nodes */
 	struct estimate flat;

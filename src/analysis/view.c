@@ -214,6 +214,8 @@ double view_whole(const struct view *view, enum profile_counter counter)
 {
 	double whole = view->whole;
 
+	if (view->shares_are_of_all && !view->is_difference)
+		return view->total[counter];
 	for (size_t i = 0; i < view->path_count; i++) {
 		const struct view_path *const path = &view->paths[i];
 		if (path->depth == 0)
@@ -222,4 +224,30 @@ double view_whole(const struct view *view, enum profile_counter counter)
 		whole += view->is_difference ? fabs(value) : value;
 	}
 	return whole;
+}
+
+static void estimate_divide(struct estimate *estimate, double divisor)
+{
+	estimate->value /= divisor;
+	estimate->variance /= divisor * divisor;
+}
+
+void view_divide(struct view *view, double divisor)
+{
+	for (int c = 0; c < PROFILE_COUNTERS; c++) {
+		for (size_t i = 0; i < view->path_count; i++) {
+			struct view_path *const path = &view->paths[i];
+			estimate_divide(&path->now[c], divisor);
+			/* Paths without a base share one of zeros. */
+			if (path->base[c].value != 0 || path->base[c].variance != 0)
+				estimate_divide(&view_path_base(view, path)[c], divisor);
+		}
+		view->total[c] /= divisor;
+		view->base_total[c] /= divisor;
+	}
+	for (size_t i = 0; view->totals != NULL && i < view->node_count; i++) {
+		estimate_divide(&view->totals[i].flat, divisor);
+		estimate_divide(&view->totals[i].cumulative, divisor);
+	}
+	view->whole /= divisor;
 }

@@ -85,6 +85,7 @@ struct view {
 	enum profile_counter counter; /* what the user asked to see */
 	const char *label;	      /* of the counter, for people; NULL: its usual name */
 	bool is_difference;	      /* base means something: show now - base */
+	bool shares_are_of_all;	      /* also of what the filters left out */
 	const char *title;	      /* program or target, "" when unknown */
 	const char *subtitle;	      /* which profiles, their time, interval */
 	const char *sampling;	 /* what sampled the first profile, since when; "" when unknown */
@@ -155,7 +156,10 @@ struct view_totals *view_sum_side(
 struct estimate view_sum(const struct view *view, enum profile_counter counter);
 
 /*
- * What percentages are of: the sum of what has a node; in a difference the sum of all absolute
- * changes, so that no share exceeds 100%.
+ * What percentages are of: the sum of what has a node, or with shares_are_of_all everything read;
+ * in a difference the sum of all absolute changes, so that no share exceeds 100%.
  */
 double view_whole(const struct view *view, enum profile_counter counter);
+
+/* All values by `divisor`, > 0, with their errors; how many samples they rest on stays. */
+void view_divide(struct view *view, double divisor);

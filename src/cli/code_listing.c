@@ -417,7 +417,8 @@ static bool write_page(const struct report_session *session, const struct view *
 	for (size_t i = 0; i < routines->count; i++) {
 		const struct routine *const routine = &routines->routines[i];
 		CLEANUP(disassembly_deinit) struct disassembly disassembly = { 0 };
-		if (!disassembly_make(&disassembly, objdump, routine, err))
+		if (!disassembly_make(
+			    &disassembly, objdump, session->options->intel_syntax, routine, err))
 			return false;
 		write_routine(&page, routine, &disassembly);
 	}

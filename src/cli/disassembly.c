@@ -309,14 +309,15 @@ static void read_place(struct objdump_reader *reader, const char *line, size_t s
 	reader->line = (uint32_t)strtoul(line + colon, NULL, 10);
 }
 
-bool disassembly_make(struct disassembly *disassembly, const char *objdump,
+bool disassembly_make(struct disassembly *disassembly, const char *objdump, bool in_intel_syntax,
 	const struct routine *routine, struct error *err)
 {
 	CLEANUP(free_cleanup) char *from = xasprintf("--start-address=0x%" PRIx64, routine->start);
 	CLEANUP(free_cleanup) char *to = xasprintf("--stop-address=0x%" PRIx64, routine->limit);
 	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
-	const char *const arguments[] = { objdump, "-C", "-d", "-l", "--no-show-raw-insn", from, to,
-		"--", routine->path, NULL };
+	const char *const disassemble = in_intel_syntax ? "-dMintel" : "-d";
+	const char *const arguments[] = { objdump, "-C", disassemble, "-l", "--no-show-raw-insn",
+		from, to, "--", routine->path, NULL };
 
 	*disassembly = (struct disassembly){ 0 };
 	string_pool_init(&disassembly->strings);
@@ -424,7 +425,7 @@ bool routine_write_assembly(const struct routine *routine, const struct report_s
 	const struct annotation annotation = { view, options, place, out };
 	CLEANUP(disassembly_deinit) struct disassembly disassembly = { 0 };
 
-	if (!disassembly_make(&disassembly, objdump, routine, err))
+	if (!disassembly_make(&disassembly, objdump, session->options->intel_syntax, routine, err))
 		return false;
 	buffer_printf(out,
 		"ROUTINE ====================== %s\n%6s %6s %s (flat, cumulative) %s of total\n",

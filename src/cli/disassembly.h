@@ -70,11 +70,12 @@ struct disassembly {
 char *disassembly_find_tool(const char *tool, const char *tools);
 
 /*
- * The instructions of the routine, by running `objdump` (a path) on its file. Initialises
+ * The instructions of the routine, by running `objdump` (a path) on its file, in Intel's syntax
+ * where that is wanted and the machine is an x86. Initialises
  * `disassembly`, which is to be deinited when that went well.
  */
 MUST_CHECK bool disassembly_make(struct disassembly *disassembly, const char *objdump,
-	const struct routine *routine, struct error *err);
+	bool in_intel_syntax, const struct routine *routine, struct error *err);
 void disassembly_deinit(struct disassembly *disassembly);
 
 /* Appends the instructions of the routine with their figures, and the source that they are of. */

@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buffer.h"
+#include "base/cleanup.h"
 #include "base/units.h"
+#include "base/xalloc.h"
 
 void option_begin(
 	struct option_parser *parser, const struct verb *verb, int argc, char **argv, void *request)
@@ -84,19 +87,22 @@ static void consider_perl(struct option_match *found, const struct verb_option *
 	consider(found, option, true, match_name("no-", option->name, typed, size));
 }
 
-/* Among the first `count` options of the table. */
+/* Among the first `count` options of the table. Hidden ones have no short forms, but the older
+ * program's. */
 static struct option_match search(
-	const struct verb *verb, size_t count, const char *typed, size_t size)
+	const struct option_parser *parser, size_t count, const char *typed, size_t size)
 {
+	const struct verb *const verb = parser->verb;
 	struct option_match found = { 0 };
 
 	for (size_t i = 0; i < count && verb->options != NULL && verb->options[i].name != NULL;
 		i++) {
 		const struct verb_option *const option = &verb->options[i];
 		const enum match match = match_name("", option->name, typed, size);
-		if (match == MATCH_WHOLE || !option->is_hidden || verb->has_perl_options)
+		const bool has_short_forms = !option->is_hidden || i < parser->classic_count;
+		if (match == MATCH_WHOLE || has_short_forms)
 			consider(&found, option, false, match);
-		if (verb->has_perl_options)
+		if (verb->has_perl_options && has_short_forms)
 			consider_perl(&found, option, typed, size);
 	}
 	if (!verb->has_perl_options)
@@ -115,10 +121,10 @@ static bool find_name(struct option_parser *parser, const char *argument, size_t
 	const char *const typed = argument + dash_count;
 	const int shown = (int)(dash_count + (size > 60 ? 60 : size));
 
-	*found = search(parser->verb, SIZE_MAX, typed, size);
+	*found = search(parser, SIZE_MAX, typed, size);
 	if (parser->classic_count != 0) {
 		const struct option_match classic =
-			search(parser->verb, parser->classic_count, typed, size);
+			search(parser, parser->classic_count, typed, size);
 		if (found->is_whole ? parser->prefers_classic && classic.count == 1
 				    : classic.count != 0)
 			*found = classic;
@@ -147,7 +153,7 @@ static bool accept(struct option_parser *parser, const struct verb_option *optio
 	if (parser->value != NULL && *parser->value == '\0' &&
 		(strstr(option->argument, "FILE") != NULL ||
 			strcmp(option->argument, "FOLDER") == 0 ||
-			strcmp(option->argument, "DIR") == 0))
+			strncmp(option->argument, "DIR", 3) == 0))
 		return error_set(err, ERROR_USAGE, "--%s: the name is empty", option->name);
 	parser->option = option;
 	*id = option->id;
@@ -221,6 +227,7 @@ static bool store_value(const struct option_parser *parser, struct error *err)
 	const struct verb_option *const option = parser->option;
 	void *const at = (char *)parser->request + option->offset;
 	const int choice = (int)option->min;
+	int64_t number = 0;
 
 	switch (option->store) {
 	case OPTION_STORE_SWITCH:
@@ -234,6 +241,15 @@ static bool store_value(const struct option_parser *parser, struct error *err)
 		break;
 	case OPTION_STORE_NUMBER:
 		return option_integer(parser, option->min, option->max, at, err);
+	case OPTION_STORE_COUNT:
+		if (!option_integer(parser, option->min, option->max, &number, err))
+			return false;
+		*(size_t *)at = (size_t)number;
+		break;
+	case OPTION_STORE_REAL:
+		return option_real(parser, (double)option->min, (double)option->max, at, err);
+	case OPTION_STORE_WORD:
+		return option_word(parser, at, err);
 	case OPTION_STORE_DURATION:
 		return duration_parse_run(parser->value, at, err) ||
 		       error_prefix(err, "--%s", option->name);
@@ -349,9 +365,34 @@ bool option_real(const struct option_parser *parser, double min, double max, dou
 		parser->value[strspn(parser->value, "0123456789.eE+-")] != '\0')
 		return error_set(err, ERROR_USAGE, "--%s: '%.60s' is not a number",
 			parser->option->name, parser->value);
+	if (parser->option->is_above_min && !(value > min))
+		return error_set(err, ERROR_USAGE, "--%s: %.60s is not above %g",
+			parser->option->name, parser->value, min);
 	if (!(value >= min && value <= max))
 		return error_set(err, ERROR_USAGE, "--%s: %.60s is outside %g to %g",
 			parser->option->name, parser->value, min, max);
 	*number = value;
 	return true;
+}
+
+bool option_word(const struct option_parser *parser, void *value, struct error *err)
+{
+	const char *const *const words = parser->option->words;
+	CLEANUP(buffer_deinit) struct buffer choices = BUFFER_OR_EXIT;
+	unsigned count = 0;
+
+	for (; words[count] != NULL; count++) {
+		if (strcasecmp(words[count], parser->value) != 0)
+			continue;
+		memcpy(value, &count, sizeof count);
+		return true;
+	}
+	for (unsigned i = 0; i < count; i++)
+		buffer_printf(&choices, "%s%s",
+			i == 0		 ? ""
+			: i + 1 == count ? " or "
+					 : ", ",
+			words[i]);
+	return error_set(err, ERROR_USAGE, "invalid value for --%s: '%.60s'; use %s",
+		parser->option->name, parser->value, buffer_string(&choices));
 }

@@ -85,6 +85,9 @@ MUST_CHECK bool option_integer(const struct option_parser *parser, int64_t min, 
 MUST_CHECK bool option_real(const struct option_parser *parser, double min, double max,
 	double *number, struct error *err);
 
+/* The value as a word of the option's list: its position, into an enum. */
+MUST_CHECK bool option_word(const struct option_parser *parser, void *value, struct error *err);
+
 /* The value of the current option is wrong: says why; returns (and sets) the exit code. */
 int option_refuse(struct option_parser *parser, const char *format, ...) PRINTF_FORMAT(2, 3);
 

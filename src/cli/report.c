@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 #include "base/proc_maps.h"
+#include "cli/report_arguments.h"
 #include "cli/report_options.h"
 #include "cli/report_output.h"
 #include "cli/report_figures.h"

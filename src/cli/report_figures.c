@@ -12,8 +12,8 @@ static bool shows_means(const struct report_options *options)
 	       (options->output == REPORT_RENDER && strcmp(options->renderer->name, "text") == 0);
 }
 
-/* All but those that other programs read. */
-static bool shows_units(const struct report_options *options)
+/* Units and shares: all but what other programs, or a page, work out themselves. */
+static bool prints_figures(const struct report_options *options)
 {
 	static const char *const others[] = { "collapsed", "callgrind", "flame", "flame-data",
 		"json", "rows" };
@@ -32,10 +32,37 @@ static bool check_unit(const struct report_session *session, struct error *err)
 {
 	const struct report_options *const options = session->options;
 
-	if (options->render.unit != RENDER_UNIT_DEFAULT && !shows_units(options))
+	if (options->render.unit != RENDER_UNIT_DEFAULT && !prints_figures(options))
 		return error_set(err, ERROR_USAGE,
 			"--unit goes with text reports, call graphs, source and assembly");
 	return quantity_check_unit(session->profiles[0]->kind, options->render.unit, err);
+}
+
+static bool check_shares(const struct report_session *session, struct error *err)
+{
+	const struct report_options *const options = session->options;
+
+	if (options->relative_percentages)
+		return true;
+	if (!prints_figures(options))
+		return error_set(err, ERROR_USAGE,
+			"--no-relative-percentages goes with text reports, call graphs, source and "
+			"assembly");
+	return session->base_count == 0 ||
+	       error_set(err, ERROR_USAGE,
+		       "shares of a difference are of all its changes: leave out "
+		       "--no-relative-percentages");
+}
+
+/* Profiles for other programs are as they were taken. */
+static bool check_divisor(const struct report_options *options, struct error *err)
+{
+	if (options->divide_by == 1 ||
+		(options->output != REPORT_RAW && options->output != REPORT_PPROF))
+		return true;
+	return error_set(err, ERROR_USAGE,
+		"--divide-by goes with reports and pictures: a profile "
+		"keeps its figures");
 }
 
 static bool check_mean(const struct report_session *session, struct error *err)
@@ -61,6 +88,7 @@ static bool check_mean(const struct report_session *session, struct error *err)
 
 bool report_figures_check(const struct report_session *session, struct error *err)
 {
-	return check_unit(session, err) &&
+	return check_unit(session, err) && check_shares(session, err) &&
+	       check_divisor(session->options, err) &&
 	       (!session->options->render.mean || check_mean(session, err));
 }

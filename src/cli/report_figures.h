@@ -5,5 +5,5 @@
 #include "base/error.h"
 #include "cli/report_session.h"
 
-/* ERROR_USAGE for a unit or a mean that these figures do not have. */
+/* ERROR_USAGE for a unit, a mean, shares or a division that these figures do not have. */
 MUST_CHECK bool report_figures_check(const struct report_session *session, struct error *err);

@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/report_options.h"
 
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/buffer.h"
-#include "base/xalloc.h"
-#include "cli/debuginfod_urls.h"
-#include "cli/option.h"
+#include "cli/report_option_ids.h"
 #include "render/quantity.h"
 
 enum {
@@ -16,56 +9,17 @@ enum {
 	SECONDS_MAX = 24 * 3600,
 };
 
-/* Of the options that mean more than a value in struct report_options. */
-enum {
-	OPTION_CUM = 1,
-	OPTION_INTERACTIVE,
-	OPTION_SECONDS,
-	OPTION_ADDRESSES,
-	OPTION_LINES,
-	OPTION_FUNCTIONS,
-	OPTION_FILES,
-	OPTION_RENDERER, /* the renderer of the option's name */
-	OPTION_GV,
-	OPTION_EVINCE,
-	OPTION_WEB,
-	OPTION_LIST,
-	OPTION_DISASM,
-	OPTION_SYMBOLS,
-	OPTION_RAW,
-	OPTION_INUSE_OBJECTS, /* these four as enum profile_counter has them */
-	OPTION_INUSE_SPACE,
-	OPTION_ALLOC_OBJECTS,
-	OPTION_ALLOC_SPACE,
-	OPTION_TOTAL_DELAY,
-	OPTION_CONTENTIONS,
-	OPTION_MEAN_DELAY,
-	OPTION_NODECOUNT,
-	OPTION_NODEFRACTION,
-	OPTION_EDGEFRACTION,
-	OPTION_MAXDEGREE,
-	OPTION_SCALE,
-	OPTION_DEBUG_SYMS_BY_ID,
-	OPTION_TEST_STRIDE,
-	OPTION_VERSION,
-	OPTION_WEBLIST,
-	OPTION_PPROF,
-	OPTION_TAG,
-	OPTION_TAG_IGNORE,
-	OPTION_UNIT,
-	OPTION_SORT,
-	OPTION_GRANULARITY,
-	OPTION_TOP,
-	OPTION_BUILD_ID_DIR,
-	OPTION_DEBUGINFOD,
-	OPTION_DEBUGINFOD_TIMEOUT,
-	OPTION_PID,
-	OPTION_FRAME_LIMIT,
-	OPTION_FIRST,
-};
-
 #define TEXT(member) OPTION_TEXT(struct report_options, member)
+#define COUNT(member) OPTION_COUNT(struct report_options, member)
+#define SHARE(member) OPTION_REAL(struct report_options, member, 0, 1)
+#define WORD(type, member, names) OPTION_WORD(struct report_options, type, member, names)
+#define TAGS(member) OPTION_MEMBER(OPTION_RETURN, struct filter_tags, struct report_options, member)
 #define SWITCH(member) OPTION_SWITCH(struct report_options, member)
+#define REFUSED(name, reason)                                                               \
+	{                                                                                   \
+		OPTION_REFUSED, (name), 0, "[=VALUE]", .help = (reason), .is_hidden = true, \
+						       .setting = (name)                    \
+	}
 #define RENDERER_ROW(name, function, extension, medium, is_of_nodes, help_text, heading)  \
 	{                                                                                 \
 		OPTION_RENDERER, (name), 0, NULL, .help = (help_text), .group = (heading) \
@@ -91,12 +45,13 @@ const struct verb_option report_option_table[] = {
 	{ OPTION_INUSE_OBJECTS, "inuse_objects", 0, NULL, .help = "objects in use" },
 	{ OPTION_ALLOC_SPACE, "alloc_space", 0, NULL, .help = "bytes ever allocated" },
 	{ OPTION_ALLOC_OBJECTS, "alloc_objects", 0, NULL, .help = "objects ever allocated" },
-	{ 0, "show_bytes", 0, NULL, .help = "bytes rather than MB", SWITCH(render.show_bytes) },
+	{ 0, "show_bytes", 0, NULL, .help = "bytes rather than MB", SWITCH(render.show_bytes),
+		.setting = "show_bytes" },
 	{ OPTION_CUM, "cum", 0, NULL, .help = "sort by cumulative figures" },
 	{ 0, "base", 0, "PROFILE", .help = "subtract this profile", .complete = "@file",
 		TEXT(base) },
 	{ 0, "drop_negative", 0, NULL, .help = "in a difference, count what shrank as unchanged",
-		SWITCH(drop_negative) },
+		SWITCH(drop_negative), .setting = "drop_negative" },
 	{ OPTION_TOTAL_DELAY, "total_delay", 0, NULL,
 		.help = "contention profiles: seconds [default]" },
 	{ OPTION_CONTENTIONS, "contentions", 0, NULL,
@@ -111,9 +66,10 @@ const struct verb_option report_option_table[] = {
 	{ OPTION_ADDRESSES, "addresses", 0, NULL, .help = "by address" },
 
 	{ 0, "focus", 0, "REGEX", .help = "only stacks with a matching function or file",
-		.group = "filters (Perl's regular expressions)", TEXT(filter.focus) },
+		.group = "filters (Perl's regular expressions)", TEXT(filter.focus),
+		.setting = "focus" },
 	{ 0, "ignore", 0, "REGEX", .help = "no stacks with a matching function or file",
-		TEXT(filter.ignore) },
+		TEXT(filter.ignore), .setting = "ignore" },
 	{ 0, "retain", 0, "REGEX", .help = "only matching functions in the stacks",
 		TEXT(filter.retain) },
 	{ 0, "exclude", 0, "REGEX", .help = "no matching functions in the stacks",
@@ -122,14 +78,15 @@ const struct verb_option report_option_table[] = {
 		.help = "only this thread, by number or name; '*' for each on its own",
 		TEXT(filter.thread) },
 
-	{ OPTION_NODECOUNT, "nodecount", 0, "N", .min = 0, .max = INT32_MAX,
-		.help = "maximum number of boxes [80]", .group = "call graph" },
-	{ OPTION_NODEFRACTION, "nodefraction", 0, "F", .min = 0, .max = 1,
-		.help = "no boxes below this share, from 0 to 1 [0.005]" },
-	{ OPTION_EDGEFRACTION, "edgefraction", 0, "F", .min = 0, .max = 1,
-		.help = "no arrows below this share, from 0 to 1 [0.001]" },
-	{ OPTION_MAXDEGREE, "maxdegree", 0, "N", .min = 0, .max = INT32_MAX,
-		.help = "arrows into and out of a box [8]" },
+	{ 0, "nodecount", 0, "N", .group = "call graph",
+		.help = "maximum number of boxes, and of rows in the shell [80]",
+		COUNT(render.graph.node_count), .setting = "nodecount" },
+	{ 0, "nodefraction", 0, "F", .help = "no boxes below this share, from 0 to 1 [0.005]",
+		SHARE(render.graph.node_fraction), .setting = "nodefraction" },
+	{ 0, "edgefraction", 0, "F", .help = "no arrows below this share, from 0 to 1 [0.001]",
+		SHARE(render.graph.edge_fraction), .setting = "edgefraction" },
+	{ 0, "maxdegree", 0, "N", .help = "arrows into and out of a box [8]",
+		COUNT(render.graph.max_degree), .setting = "maxdegree" },
 	{ OPTION_SCALE, "scale", 0, "N", .min = -GV_SCALE_MAX, .max = GV_SCALE_MAX,
 		.help = "scale of gv [0]" },
 	{ 0, "heapcheck", 0, NULL, .help = "highlight functions that allocate directly",
@@ -156,7 +113,7 @@ const struct verb_option report_option_table[] = {
 	{ OPTION_VERSION, "version", 0, NULL, .help = "print the version", .is_hidden = true },
 
 	{ 0, "no-inlines", 0, NULL, .help = "inlined functions count as their callers",
-		SWITCH(no_inlines) },
+		SWITCH(no_inlines), .setting = "noinlines" },
 	{ 0, "no-cache", 0, NULL, .help = "neither use nor write the symbol cache",
 		SWITCH(no_cache) },
 	{ OPTION_PID, "pid", 0, "PID", .min = 1, .max = INT32_MAX,
@@ -165,10 +122,10 @@ const struct verb_option report_option_table[] = {
 		.complete = "@folder" },
 	{ 0, "sysroot", 0, "DIR", .help = "look for all files below this folder",
 		.complete = "@folder", TEXT(sysroot) },
-	{ 0, "source-root", 0, "DIR",
-		.help = "for --list and --weblist: of this machine, read sources below this folder "
-			"alone",
-		.complete = "@folder", TEXT(source_root) },
+	{ 0, "source-root", 0, "DIR[:DIR]",
+		.help = "for --list and --weblist: of this machine, read sources below these "
+			"folders alone",
+		.complete = "@folder", TEXT(source_root), .setting = "source_path" },
 	{ OPTION_DEBUGINFOD, "debuginfod", 0, "URL",
 		.help = "ask this server for debug files, and for sources that are not here" },
 	{ OPTION_DEBUGINFOD_TIMEOUT, "debuginfod-timeout", 0, "SECONDS", .min = 0,
@@ -186,7 +143,7 @@ const struct verb_option report_option_table[] = {
 		SWITCH(strip_labels) },
 	{ OPTION_WEBLIST, "weblist", 0, "REGEX", .help = "source and assembly as HTML" },
 	{ 0, "output", 'o', "FILE", .help = "write there instead of standard output",
-		.complete = "@file", TEXT(output_path) },
+		.complete = "@file", TEXT(output_path), .setting = "output" },
 	{ 0, "title", 0, "TEXT", .help = "heading of pictures, instead of the program",
 		TEXT(title) },
 	{ 0, "subtitle", 0, "TEXT",
@@ -204,51 +161,78 @@ const struct verb_option report_option_table[] = {
 		TEXT(span_ms) },
 	{ 0, "remark", 0, "TEXT", .help = "for --pprof: a comment in it", .is_hidden = true,
 		TEXT(remark) },
-	{ OPTION_TOP, "top", 0, "N", .min = 0, .max = INT32_MAX,
-		.help = "maximum number of rows of the text report" },
-	{ OPTION_SORT, "sort", 0, "KEY", .help = "flat, cum, change or name",
-		.complete = "flat cum change name" },
+	{ 0, "top", 0, "N", .help = "maximum number of rows of the text report",
+		COUNT(render.line_limit) },
+	{ OPTION_SORT, "sort", 0, "KEY", .help = "order of rows: flat, cum, change or name",
+		.complete = "flat cum change name",
+		WORD(enum render_sort, render.sort, render_sort_names), .setting = "sort" },
 	{ OPTION_GRANULARITY, "granularity", 0, "WHAT",
-		.help = "functions, filefunctions, lines, files, addresses",
-		.complete = "functions filefunctions lines files addresses" },
+		.help = "what a row is: functions, filefunctions, lines, files, addresses",
+		.complete = "functions filefunctions lines files addresses",
+		WORD(enum view_granularity, granularity, view_granularity_names),
+		.setting = "granularity" },
 	{ 0, "inverted", 0, NULL, .help = "trees and flame graphs from the leaves",
-		SWITCH(render.is_inverted) },
-	{ OPTION_FRAME_LIMIT, "frame-limit", 0, "N", .min = 0, .max = INT32_MAX,
+		SWITCH(render.is_inverted), .setting = "inverted" },
+	{ 0, "frame-limit", 0, "N",
 		.help = "maximum number of boxes of a flame graph, the smallest are drawn "
 			"together; 0 for "
-			"all [50000 in --flame]" },
-	{ OPTION_FIRST, "first", 0, "N", .min = 0, .max = INT32_MAX,
-		.help = "for --rows: how many rows to leave out in front" },
+			"all [50000 in --flame]",
+		COUNT(render.frame_limit) },
+	{ 0, "first", 0, "N", .help = "for --rows: how many rows to leave out in front",
+		COUNT(render.first_row) },
 	{ 0, "row-pattern", 0, "REGEX", .help = "for --rows: only rows whose name or file matches",
 		TEXT(render.row_pattern) },
 	/* For the gateway: "callees" or "callers" and names, one a line. */
 	{ 0, "frame-root", 0, "NAMES", .help = "as many boxes more below this one",
 		.is_hidden = true, TEXT(render.frame_root) },
 	{ 0, "confidence", 0, NULL, .help = "standard errors and sample counts",
-		SWITCH(render.confidence) },
-	{ OPTION_UNIT, "unit", 0, "UNIT",
+		SWITCH(render.confidence), .setting = "confidence" },
+	{ 0, "unit", 0, "UNIT",
 		.help = "of text reports, call graphs, source and assembly: b, kb, mb, gb, tb; ns, "
 			"us, ms, s; auto: the one of the total",
-		.complete = "auto b kb mb gb tb ns us ms s" },
+		.complete = "auto b kb mb gb tb ns us ms s",
+		WORD(enum render_unit, render.unit, render_unit_names), .setting = "unit" },
 	{ 0, "mean", 0, NULL,
 		.help = "for --text: bytes of one object, or time of one delay, in place of the "
 			"sum; shares and order are of the sums",
-		SWITCH(render.mean) },
+		SWITCH(render.mean), .setting = "mean" },
+
+	{ OPTION_SAMPLE_INDEX, "sample_index", 0, "FIGURE",
+		.help = "figures: inuse_objects, inuse_space, alloc_objects or alloc_space",
+		.complete = "inuse_objects inuse_space alloc_objects alloc_space",
+		WORD(enum profile_counter, counter, profile_counter_names),
+		.setting = "sample_index" },
+	{ 0, "divide-by", 0, "N", .help = "divide all figures by this number, of servers for example",
+		OPTION_REAL(struct report_options, divide_by, 0, 1000000000000),
+		.is_above_min = true, .setting = "divide_by" },
+	{ 0, "relative-percentages", 0, NULL,
+		.help = "shares are of what the filters leave [on]; --no-relative-percentages: of "
+			"everything",
+		SWITCH(relative_percentages), .setting = "relative_percentages" },
+	{ 0, "trim", 0, NULL,
+		.help = "leave out small boxes and arrows [on]; --no-trim draws all, in the shell "
+			"rows too",
+		SWITCH(trim), .setting = "trim" },
+	{ 0, "intel-syntax", 0, NULL, .help = "assembly of x86 in Intel's syntax",
+		SWITCH(intel_syntax), .setting = "intel_syntax" },
 
 	{ 0, "show", 0, "REGEX", .help = "only matching frames, inlined ones too",
-		.group = "more filters", TEXT(filter.show) },
-	{ 0, "hide", 0, "REGEX", .help = "no matching frames", TEXT(filter.hide) },
+		.group = "more filters", TEXT(filter.show), .setting = "show" },
+	{ 0, "hide", 0, "REGEX", .help = "no matching frames", TEXT(filter.hide),
+		.setting = "hide" },
 	{ 0, "show-from", 0, "REGEX",
 		.help = "only stacks with a matching function or file, without its callers",
-		TEXT(filter.show_from) },
+		TEXT(filter.show_from), .setting = "show_from" },
 	{ 0, "prune-from", 0, "REGEX",
 		.help = "nothing below the innermost function that matches: it allocates that "
 			"itself",
-		TEXT(filter.prune_from) },
+		TEXT(filter.prune_from), .setting = "prune_from" },
 	{ OPTION_TAG, "tag", 0, "KEY=VALUE",
-		.help = "only samples with thread=REGEX or bytes=LOW:HIGH" },
+		.help = "only samples with thread=REGEX or bytes=LOW:HIGH", TAGS(filter.tags),
+		.setting = "tagfocus" },
 	{ OPTION_TAG_IGNORE, "tag-ignore", 0, "KEY=VALUE",
-		.help = "no samples with thread=REGEX or bytes=LOW:HIGH" },
+		.help = "no samples with thread=REGEX or bytes=LOW:HIGH", TAGS(filter.ignored_tags),
+		.setting = "tagignore" },
 	{ 0, "fragmentation", 0, NULL,
 		.help = "free places in slabs, by the sites whose objects keep them (of a bundle "
 			"or a TARGET)",
@@ -262,353 +246,28 @@ const struct verb_option report_option_table[] = {
 	{ 0, "no-prune", 0, NULL,
 		.help = "keep the allocator's own functions, and wrappers of them",
 		SWITCH(keep_allocator_frames) },
+
+	/* pprof's names of what is above, and those of its options that have no counterpart. */
+	{ 0, "noinlines", 0, NULL, .help = "--no-inlines", .is_hidden = true, SWITCH(no_inlines) },
+	{ OPTION_TAG, "tagfocus", 0, "KEY=VALUE", .help = "--tag", .is_hidden = true,
+		TAGS(filter.tags) },
+	{ OPTION_TAG_IGNORE, "tagignore", 0, "KEY=VALUE", .help = "--tag-ignore", .is_hidden = true,
+		TAGS(filter.ignored_tags) },
+	{ 0, "source_path", 0, "DIR[:DIR]", .help = "--source-root", .is_hidden = true,
+		TEXT(source_root) },
+	REFUSED("call_tree",
+		"a call graph has one box for each function: tree and flame draw calls "
+		"apart"),
+	REFUSED("compact_labels", "reports have one line above their rows already"),
+	REFUSED("normalize",
+		"a difference is of the figures as they are: divide_by scales those of "
+		"one report"),
+	REFUSED("showcolumns",
+		"symbols have no columns: granularity=lines is the finest of source"),
+	REFUSED("taghide", "reports show no tags: tagignore leaves out their samples"),
+	REFUSED("tagleaf", "threads are no frames: --thread='*' reports each on its own"),
+	REFUSED("tagroot", "threads are no frames: --thread='*' reports each on its own"),
+	REFUSED("tagshow", "reports show no tags: tagfocus selects samples by them"),
+	REFUSED("trim_path", "source_path finds a file by the end of its path, whatever is before"),
 	{ 0 },
 };
-
-static size_t classic_count(void)
-{
-	size_t count = 0;
-
-	while (report_option_table[count].id != OPTION_VERSION)
-		count++;
-	return count + 1;
-}
-
-/* What was chosen, to see whether it was chosen twice. */
-struct choices {
-	const char *output;
-	const char *figure;
-	const char *granularity;
-	const char *delay;
-};
-
-struct parse {
-	struct report_options *options;
-	struct option_parser parser;
-	struct choices chosen;
-	size_t tag_capacity, ignored_tag_capacity;
-	size_t build_id_dir_capacity;
-};
-
-/* jeprof counts switches that are on: too many are an error, and a negated one does not count. */
-static bool choose(struct parse *parse, const char **choice, const char *what, struct error *err)
-{
-	const char *const name = parse->parser.option->name;
-
-	if (*choice != NULL && strcmp(*choice, name) != 0)
-		return error_set(
-			err, ERROR_USAGE, "--%s and --%s: choose one %s", *choice, name, what);
-	*choice = name;
-	return true;
-}
-
-static bool set_output(struct parse *parse, enum report_output output, struct error *err)
-{
-	struct report_options *const options = parse->options;
-	const char *const name = parse->parser.option->name;
-
-	if (parse->parser.is_negated) {
-		if (parse->chosen.output != NULL && strcmp(parse->chosen.output, name) == 0)
-			parse->chosen.output = NULL;
-		return true;
-	}
-	if (!choose(parse, &parse->chosen.output, "output", err))
-		return false;
-	options->output = output;
-	options->routine = parse->parser.value;
-	options->viewer = name;
-	options->renderer = renderer_find(name);
-	return true;
-}
-
-static bool set_counter(struct parse *parse, enum profile_counter counter, struct error *err)
-{
-	if (parse->parser.is_negated)
-		return true;
-	parse->options->counter = counter;
-	parse->options->has_counter = true;
-	return choose(parse, &parse->chosen.figure, "figure", err);
-}
-
-static bool set_granularity(
-	struct parse *parse, enum view_granularity granularity, struct error *err)
-{
-	if (parse->parser.is_negated)
-		return true;
-	parse->options->granularity = granularity;
-	return choose(parse, &parse->chosen.granularity, "granularity", err);
-}
-
-/* Only contention profiles have delays: to all others this means nothing, as with jeprof. */
-static bool set_delay(struct parse *parse, int id, struct error *err)
-{
-	if (parse->parser.is_negated)
-		return true;
-	parse->options->counts_delays = id == OPTION_CONTENTIONS;
-	parse->options->mean_delay = id == OPTION_MEAN_DELAY;
-	return choose(parse, &parse->chosen.delay, "delay", err);
-}
-
-/* A word from a list: its position. */
-static bool pick(const struct parse *parse, const char *const *words, int *at, struct error *err)
-{
-	for (*at = 0; words[*at] != NULL; ++*at) {
-		if (strcasecmp(words[*at], parse->parser.value) == 0)
-			return true;
-	}
-	CLEANUP(buffer_deinit) struct buffer choices = BUFFER_OR_EXIT;
-
-	for (int i = 0; i < *at; i++)
-		buffer_printf(&choices, "%s%s",
-			i == 0	       ? ""
-			: i + 1 == *at ? " or "
-				       : ", ",
-			words[i]);
-	return error_set(err, ERROR_USAGE, "invalid value for --%s: '%.60s'; use %s",
-		parse->parser.option->name, parse->parser.value, buffer_string(&choices));
-}
-
-static bool apply_words(struct parse *parse, int id, struct error *err)
-{
-	int at = 0;
-
-	if (id == OPTION_SORT) {
-		if (!pick(parse, render_sort_names, &at, err))
-			return false;
-		parse->options->render.sort = (enum render_sort)at;
-		parse->options->has_sort = true;
-		return true;
-	}
-	if (id == OPTION_UNIT) {
-		if (!pick(parse, render_unit_names, &at, err))
-			return false;
-		parse->options->render.unit = (enum render_unit)at;
-		return true;
-	}
-	return pick(parse, view_granularity_names, &at, err) &&
-	       set_granularity(parse, (enum view_granularity)at, err);
-}
-
-static bool apply_number(struct parse *parse, int id, struct error *err)
-{
-	struct render_options *const render = &parse->options->render;
-	const struct verb_option *const option = parse->parser.option;
-	const int64_t min = option->min, max = option->max;
-	int64_t number = 0;
-
-	if (id == OPTION_NODEFRACTION)
-		return option_real(&parse->parser, (double)min, (double)max,
-			&render->graph.node_fraction, err);
-	if (id == OPTION_EDGEFRACTION)
-		return option_real(&parse->parser, (double)min, (double)max,
-			&render->graph.edge_fraction, err);
-	if (!option_integer(&parse->parser, min, max, &number, err))
-		return false;
-	const size_t count = (size_t)number;
-	switch (id) {
-	case OPTION_NODECOUNT:
-		render->graph.node_count = count;
-		break;
-	case OPTION_MAXDEGREE:
-		render->graph.max_degree = count;
-		break;
-	case OPTION_TOP:
-		render->line_limit = count;
-		break;
-	case OPTION_FIRST:
-		render->first_row = count;
-		break;
-	case OPTION_FRAME_LIMIT:
-		render->frame_limit = count;
-		break;
-	case OPTION_SECONDS:
-		parse->options->seconds = number;
-		break;
-	case OPTION_DEBUGINFOD_TIMEOUT:
-		parse->options->debuginfod_seconds = number;
-		break;
-	case OPTION_SCALE:
-		parse->options->scale = number;
-		break;
-	case OPTION_PID:
-		parse->options->pid = number;
-		break;
-	default:
-		break;
-	}
-	return true;
-}
-
-static void add_text(const char ***texts, size_t *count, size_t *capacity, const char *text)
-{
-	*texts = xgrow(*texts, capacity, *count + 1, sizeof **texts);
-	(*texts)[(*count)++] = text;
-}
-
-static bool is_output(int id, enum report_output *output)
-{
-	static const struct {
-		int id;
-		enum report_output output;
-	} outputs[] = {
-		{ OPTION_RENDERER, REPORT_RENDER },
-		{ OPTION_INTERACTIVE, REPORT_INTERACTIVE },
-		{ OPTION_LIST, REPORT_LIST },
-		{ OPTION_WEBLIST, REPORT_WEBLIST },
-		{ OPTION_DISASM, REPORT_DISASM },
-		{ OPTION_SYMBOLS, REPORT_SYMBOLS },
-		{ OPTION_RAW, REPORT_RAW },
-		{ OPTION_PPROF, REPORT_PPROF },
-		{ OPTION_GV, REPORT_VIEWER },
-		{ OPTION_EVINCE, REPORT_VIEWER },
-		{ OPTION_WEB, REPORT_VIEWER },
-	};
-
-	for (size_t i = 0; i < sizeof outputs / sizeof outputs[0]; i++) {
-		if (outputs[i].id == id) {
-			*output = outputs[i].output;
-			return true;
-		}
-	}
-	return false;
-}
-
-/* Which figures are shown and of what; numbers are the rest. */
-static bool apply_figure(struct parse *parse, int id, struct error *err)
-{
-	switch (id) {
-	case OPTION_INUSE_OBJECTS:
-	case OPTION_INUSE_SPACE:
-	case OPTION_ALLOC_OBJECTS:
-	case OPTION_ALLOC_SPACE:
-		return set_counter(parse, (enum profile_counter)(id - OPTION_INUSE_OBJECTS), err);
-	case OPTION_FUNCTIONS:
-		return set_granularity(parse, VIEW_FUNCTIONS, err);
-	case OPTION_LINES:
-		return set_granularity(parse, VIEW_LINES, err);
-	case OPTION_FILES:
-		return set_granularity(parse, VIEW_FILES, err);
-	case OPTION_ADDRESSES:
-		return set_granularity(parse, VIEW_ADDRESSES, err);
-	case OPTION_TOTAL_DELAY:
-	case OPTION_CONTENTIONS:
-	case OPTION_MEAN_DELAY:
-		return set_delay(parse, id, err);
-	default:
-		return apply_number(parse, id, err);
-	}
-}
-
-static bool apply(struct parse *parse, int id, struct error *err)
-{
-	struct report_options *const options = parse->options;
-	const struct option_parser *const parser = &parse->parser;
-	enum report_output output = REPORT_RENDER;
-
-	if (is_output(id, &output))
-		return set_output(parse, output, err);
-	switch (id) {
-	case OPTION_CUM:
-		options->has_sort = true;
-		options->render.sort =
-			parser->is_negated ? RENDER_SORT_FLAT : RENDER_SORT_CUMULATIVE;
-		return true;
-	case OPTION_DEBUG_SYMS_BY_ID: /* what we always do */
-		return true;
-	case OPTION_DEBUGINFOD:
-		options->debuginfod = parser->value;
-		return debuginfod_urls_check(parser->value, err) ||
-		       error_prefix(err, "--debuginfod");
-	case OPTION_VERSION:
-		options->wants_version = !parser->is_negated;
-		return true;
-	case OPTION_TAG:
-		add_text(&options->tags, &options->filter.tags.count, &parse->tag_capacity,
-			parser->value);
-		options->filter.tags.texts = options->tags;
-		return true;
-	case OPTION_TAG_IGNORE:
-		add_text(&options->ignored_tags, &options->filter.ignored_tags.count,
-			&parse->ignored_tag_capacity, parser->value);
-		options->filter.ignored_tags.texts = options->ignored_tags;
-		return true;
-	case OPTION_BUILD_ID_DIR:
-		add_text(&options->build_id_dirs, &options->build_id_dir_count,
-			&parse->build_id_dir_capacity, parser->value);
-		return true;
-	case OPTION_SORT:
-	case OPTION_UNIT:
-	case OPTION_GRANULARITY:
-		return apply_words(parse, id, err);
-	default:
-		return apply_figure(parse, id, err);
-	}
-}
-
-static void set_defaults(struct report_options *options, bool is_jeprof)
-{
-	*options = (struct report_options){
-		.output = REPORT_RENDER,
-		.counter = PROFILE_INUSE_SPACE,
-		.render = RENDER_OPTIONS_DEFAULT,
-		.seconds = 30,
-		.debuginfod_seconds = 30,
-		.is_jeprof = is_jeprof,
-	};
-}
-
-/* Defaults of what was not chosen, and what one choice means for another. */
-static void complete(struct parse *parse)
-{
-	struct report_options *const options = parse->options;
-
-	options->has_output = parse->chosen.output != NULL;
-	options->has_output_path = options->output_path != NULL;
-	if (!options->has_output) {
-		options->output = options->is_jeprof && isatty(STDOUT_FILENO) ? REPORT_INTERACTIVE
-									      : REPORT_RENDER;
-		options->renderer = renderer_find("text");
-	}
-	if (options->output == REPORT_LIST || options->output == REPORT_WEBLIST ||
-		options->output == REPORT_DISASM || options->output == REPORT_SYMBOLS)
-		options->granularity = VIEW_ADDRESSES;
-	if (parse->chosen.granularity == NULL && options->output == REPORT_RENDER &&
-		strcmp(options->renderer->name, "callgrind") == 0)
-		options->granularity = VIEW_LINES;
-	if (options->output_path != NULL && strcmp(options->output_path, "-") == 0)
-		options->output_path = NULL;
-}
-
-bool report_options_parse(struct report_options *options, const struct verb *verb, int argc,
-	char **argv, bool is_jeprof, struct error *err)
-{
-	struct parse parse = { .options = options };
-	int id = 0;
-
-	set_defaults(options, is_jeprof);
-	option_begin(&parse.parser, verb, argc, argv, options);
-	parse.parser.classic_count = classic_count();
-	parse.parser.prefers_classic = is_jeprof;
-	for (;;) {
-		if (!option_read(&parse.parser, &id, err) ||
-			(id != OPTION_END && !apply(&parse, id, err))) {
-			report_options_deinit(options);
-			return false;
-		}
-		if (id == OPTION_END)
-			break;
-	}
-	complete(&parse);
-	options->operands = parse.parser.operands;
-	options->operand_count = parse.parser.operand_count;
-	return true;
-}
-
-void report_options_deinit(struct report_options *options)
-{
-	free(options->tags);
-	free(options->ignored_tags);
-	free(options->build_id_dirs);
-	options->tags = options->ignored_tags = NULL;
-	options->build_id_dirs = NULL;
-}

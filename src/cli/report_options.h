@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the options of `heapctl report`, `heapctl diff` and of heapctl called as jeprof ask for: all
- * of jeprof's with its meanings, and ours on top.
+ * of jeprof's with its meanings, and ours on top. One table has them, for command lines
+ * (cli/report_arguments.h) and for the settings of the shell (cli/shell_settings.h).
  */
 #pragma once
 
@@ -43,6 +44,10 @@ struct report_options {
 	const char *title, *subtitle;		/* NULL: from the profiles */
 	const char *when_ms, *span_ms, *remark; /* for REPORT_PPROF; NULL: from the profiles */
 	bool file_addresses, strip_names, strip_labels; /* for REPORT_PPROF */
+	double divide_by;				/* all figures, 1 for nothing */
+	bool relative_percentages; /* of what the filters leave, rather than of everything */
+	bool trim;		   /* the limits of call graphs are in effect */
+	bool intel_syntax;	   /* of assembly */
 	bool drop_negative;
 	bool keep_allocator_frames;
 	bool counts_delays; /* of contention profiles: delays rather than seconds */
@@ -54,7 +59,8 @@ struct report_options {
 	const char *lib_prefixes; /* folders to look for libraries in, separated by commas */
 	const char *add_lib;
 	const char *sysroot;
-	const char *source_root; /* sources are read below this folder alone; NULL: anywhere */
+	const char *source_root; /* sources are read below these folders alone, separated by colons;
+				    NULL: anywhere */
 	const char **build_id_dirs;
 	size_t build_id_dir_count;
 	const char *debuginfod;	 /* NULL: never ask */
@@ -80,16 +86,6 @@ struct report_options {
 	size_t operand_count;
 };
 
-/* jeprof's own come first. */
-extern const struct verb_option report_option_table[];
-
-/*
- * Reads the command line of a verb with report_option_table; argv is reordered and must outlive the
- * options. `is_jeprof` makes short forms mean what they mean there, and sets the default of a
- * terminal: the shell.
- */
-MUST_CHECK bool report_options_parse(struct report_options *options, const struct verb *verb,
-	int argc, char **argv, bool is_jeprof, struct error *err);
 /* What is cut off at the leaf of each stack: under jeprof's name, what jeprof cuts off. */
 static inline enum stack_pruning report_options_pruning(const struct report_options *options)
 {
@@ -98,4 +94,6 @@ static inline enum stack_pruning report_options_pruning(const struct report_opti
 	return options->is_jeprof ? PRUNE_ALLOCATOR : PRUNE_WRAPPERS;
 }
 
-void report_options_deinit(struct report_options *options);
+/* jeprof's own come first, up to OPTION_VERSION (cli/report_option_ids.h). Ends with one without a
+ * name. */
+extern const struct verb_option report_option_table[];

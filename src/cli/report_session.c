@@ -540,6 +540,25 @@ const char *report_session_title(const struct report_session *session)
 	return path_base_name(profile_main_path(session->profiles[0]));
 }
 
+static bool build_view(const struct report_session *session, const struct view_input *inputs,
+	const struct view_request *request, struct view **ret, struct error *err)
+{
+	const struct fragmentation fragmentation = { session->fragmentation_classes,
+		session->fragmentation_class_count };
+
+	if (session->options->fragmentation)
+		return fragmentation_build(
+			&fragmentation, inputs, session->profile_count, request, ret, err);
+	input_guard_begin("adding up the stacks");
+	const bool is_built = view_build(inputs, session->profile_count, request, ret, err);
+	input_guard_end();
+	if (is_built && session->options->churn)
+		(*ret)->label = request->counter == PROFILE_ALLOC_SPACE
+					? "bytes of temporary allocations"
+					: "temporary allocations";
+	return is_built;
+}
+
 bool report_session_view(const struct report_session *session,
 	const struct report_variation *variation, struct view **ret, struct error *err)
 {
@@ -568,21 +587,10 @@ bool report_session_view(const struct report_session *session,
 		.title = options->title != NULL ? options->title : report_session_title(session),
 		.subtitle = options->subtitle != NULL ? options->subtitle : subtitle,
 	};
-	if (!options->fragmentation) {
-		input_guard_begin("adding up the stacks");
-		const bool is_built =
-			view_build(inputs, session->profile_count, &request, ret, err);
-		input_guard_end();
-		if (!is_built)
-			return false;
-		if (options->churn)
-			(*ret)->label = request.counter == PROFILE_ALLOC_SPACE
-						? "bytes of temporary allocations"
-						: "temporary allocations";
-		return true;
-	}
-	const struct fragmentation fragmentation = { session->fragmentation_classes,
-		session->fragmentation_class_count };
-	return fragmentation_build(
-		&fragmentation, inputs, session->profile_count, &request, ret, err);
+	if (!build_view(session, inputs, &request, ret, err))
+		return false;
+	(*ret)->shares_are_of_all = !options->relative_percentages;
+	if (options->divide_by != 1)
+		view_divide(*ret, options->divide_by);
+	return true;
 }

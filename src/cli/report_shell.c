@@ -10,9 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analysis/function_name.h"
 #include "base/file.h"
-#include "base/string_pool.h"
 #include "base/xalloc.h"
 #include "cli/code_listing.h"
 #include "cli/line_editor.h"
@@ -20,77 +18,9 @@
 #include "cli/report_output.h"
 #include "cli/report_peek.h"
 #include "cli/shell_settings.h"
+#include "cli/shell_words.h"
 #include "cli/verb.h"
 #include "render/quantity.h"
-
-/* The words that the line editor completes to: functions of the profile. */
-struct shell_words {
-	const char **words;
-	size_t count;
-	struct string_pool strings;
-};
-
-static bool is_word(const char *name)
-{
-	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				      "0123456789_:~.";
-
-	return name[0] != '\0' && name[strspn(name, letters)] == '\0';
-}
-
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-static void sort_and_merge(struct shell_words *words)
-{
-	size_t kept = 0;
-
-	if (words->count == 0)
-		return;
-	qsort(words->words, words->count, sizeof *words->words, by_text);
-	for (size_t i = 0; i < words->count; i++) {
-		if (kept == 0 || strcmp(words->words[kept - 1], words->words[i]) != 0)
-			words->words[kept++] = words->words[i];
-	}
-	words->count = kept;
-}
-
-static void add_function(struct shell_words *words, struct buffer *scratch, const char *function)
-{
-	buffer_clear(scratch);
-	function_name_append_short(scratch, function);
-	if (is_word(buffer_string(scratch)))
-		words->words[words->count++] =
-			string_pool_add(&words->strings, buffer_string(scratch));
-}
-
-/* Names that can be typed as they are: those that are one word, and a pattern for themselves. */
-static void shell_words_init(struct shell_words *words, const struct report_session *session)
-{
-	struct report_variation variation = report_variation_none(session);
-	CLEANUP(view_cleanup) struct view *view = NULL;
-	CLEANUP(buffer_deinit) struct buffer scratch = BUFFER_OR_EXIT;
-	struct error ignored;
-
-	*words = (struct shell_words){ 0 };
-	string_pool_init(&words->strings);
-	variation.granularity = VIEW_FUNCTIONS;
-	if (!report_session_view(session, &variation, &view, &ignored))
-		return;
-	words->words = xcalloc(view->node_count + 1, sizeof *words->words);
-	for (size_t i = 0; i < view->node_count; i++)
-		add_function(words, &scratch, view->nodes[i].function);
-	sort_and_merge(words);
-}
-
-static void shell_words_deinit(struct shell_words *words)
-{
-	free(words->words);
-	string_pool_deinit(&words->strings);
-	*words = (struct shell_words){ 0 };
-}
 
 struct shell {
 	struct report_session session; /* with the options of the settings */
@@ -159,6 +89,8 @@ static void request_init(struct shell_request *request, const struct shell *shel
 		.variation = report_variation_none(&shell->session),
 		.render = shell->session.options->render,
 	};
+	if (!shell->settings.options.trim)
+		request->render.graph = GRAPH_LIMITS_NONE;
 	buffer_init(&request->focus, &memory_or_exit);
 	buffer_init(&request->ignore, &memory_or_exit);
 }
@@ -227,7 +159,7 @@ static bool run_renderer(struct shell *shell, struct shell_request *request, con
 static bool run_top(
 	struct shell *shell, struct shell_request *request, struct buffer *out, struct error *err)
 {
-	if (request->render.line_limit == 0)
+	if (request->render.line_limit == 0 && shell->settings.options.trim)
 		request->render.line_limit = 10;
 	return run_renderer(shell, request, "text", false, out, err);
 }
@@ -429,7 +361,8 @@ static bool run_help(
 		"COMMAND > FILE writes what it prints to a file, COMMAND >> FILE appends it.\n\n"
 		"NAME=VALUE is a setting for all commands that follow, NAME= takes it back; cum, "
 		"lines and the\n"
-		"other words of sort= and granularity= do without the name:\n\n");
+		"other words of sort=, granularity= and sample_index= do without the name, : takes "
+		"the filters back:\n\n");
 	shell_settings_print(&shell->settings, out);
 	return true;
 }
@@ -489,15 +422,24 @@ static bool write_output(
 	return file_write_fd(fd, path, out->data, out->size, err);
 }
 
-/* With mean=true a command that knows no means would show sums. */
+/* A command that does not know a setting would show other figures than were asked for. */
 static bool check_figures(
 	const struct shell *shell, const struct shell_command *command, struct error *err)
 {
 	const bool shows_figures = command->run != run_proto && command->run != run_raw &&
 				   command->run != run_settings && command->run != run_help;
 
-	if (!shows_figures)
-		return true;
+	if (!shows_figures) {
+		if ((command->run != run_proto && command->run != run_raw) ||
+			shell->settings.options.divide_by == 1)
+			return true;
+		error_set(err, ERROR_USAGE, "%s writes figures as they were taken", command->name);
+		return error_hint(err, "divide_by= takes the division back");
+	}
+	if (!shell->settings.options.relative_percentages && command->run == run_flame) {
+		error_set(err, ERROR_USAGE, "shares of a flame graph are of what it shows");
+		return error_hint(err, "relative_percentages=true takes it back");
+	}
 	if (!shell->settings.options.render.mean || command->run == run_top)
 		return report_figures_check(&shell->session, err);
 	error_set(err, ERROR_USAGE, "mean=true is for top alone");
@@ -528,21 +470,28 @@ static void run_command(struct shell *shell, const char *typed)
 	if (command == NULL && shell_settings_expand(&shell->settings, typed))
 		return;
 	if (command == NULL) {
-		fputs("Unknown command: try 'help'.\n", stderr);
+		if (shell_settings_suggest(typed, &err))
+			verb_fail(&err);
+		else
+			fputs("Unknown command: try 'help'.\n", stderr);
 		return;
 	}
 	request.command = command->name;
 	request.path = path;
+	/* A viewer is not what writes a file. */
+	if (path == NULL && command->run != run_viewer && command->run != run_settings &&
+		command->run != run_help)
+		request.path = shell->settings.options.output_path;
 	request_parse(&request, rest);
 	if (number != 0)
 		request.render.line_limit = number;
 	if ((command->needs_word && request.focus.size == 0) ||
-		(command->needs_file && path == NULL)) {
+		(command->needs_file && request.path == NULL)) {
 		fprintf(stderr, "usage: %s %s\n", command->name, command->arguments);
 		return;
 	}
 	if (!check_figures(shell, command, &err) || !command->run(shell, &request, &out, &err) ||
-		!write_output(&out, path, appends, &err))
+		!write_output(&out, request.path, appends, &err))
 		verb_fail(&err);
 }
 
@@ -558,6 +507,18 @@ static bool is_quit(const char *line)
 	return false;
 }
 
+/* What a line can begin with. */
+static void add_first_words(struct shell_words *words)
+{
+	for (const struct shell_command *command = commands; command->name != NULL; command++)
+		shell_words_add(words, command->name);
+	shell_words_add(words, "quit");
+	for (size_t i = 0; shell_settings_name(i) != NULL; i++) {
+		CLEANUP(free_cleanup) char *word = xasprintf("%s=", shell_settings_name(i));
+		shell_words_add(words, word);
+	}
+}
+
 void report_shell_run(const struct report_session *session)
 {
 	struct shell shell = {
@@ -565,22 +526,19 @@ void report_shell_run(const struct report_session *session)
 		.prompt = session->options->is_jeprof ? "(jeprof) " : "(heapctl) ",
 	};
 	CLEANUP(line_editor_deinit) struct line_editor editor = { 0 };
-	CLEANUP(shell_words_deinit) struct shell_words functions = { 0 };
-	const char *names[sizeof commands / sizeof commands[0] + SHELL_SETTINGS_MAX];
-	size_t count = 0;
+	CLEANUP(shell_words_deinit) struct shell_words firsts = { 0 }, functions = { 0 };
 
 	shell_settings_init(&shell.settings, session->options);
 	shell.session.options = &shell.settings.options;
-	for (const struct shell_command *command = commands; command->name != NULL; command++)
-		names[count++] = command->name;
-	names[count++] = "quit";
-	count += shell_settings_names(names + count);
-	shell_words_init(&functions, session);
+	shell_words_init(&firsts);
+	shell_words_init(&functions);
+	add_first_words(&firsts);
+	shell_words_add_functions(&functions, session);
 	fprintf(stderr, "Welcome to %s!  For help, type 'help'.\n",
 		session->options->is_jeprof ? "jeprof" : "heapctl");
 	line_editor_init(&editor);
 	line_editor_keep(&editor, "report_history");
-	line_editor_offer(&editor, (struct word_list){ names, count },
+	line_editor_offer(&editor, (struct word_list){ firsts.words, firsts.count },
 		(struct word_list){ functions.words, functions.count });
 	for (const char *line; (line = line_editor_next(&editor, shell.prompt)) != NULL;) {
 		line += strspn(line, " \t");

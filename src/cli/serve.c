@@ -43,9 +43,9 @@ static const struct verb_option options[] = {
 		.complete = "@file", OPTION_TEXT(struct serve_options, certificate_file) },
 	{ 0, "tls-key", 0, "FILE", .help = "the key of the certificate (PEM)", .complete = "@file",
 		OPTION_TEXT(struct serve_options, key_file) },
-	{ 0, "source-root", 0, "DIR",
-		.help = "show source beside the figures, read below this folder alone; without it "
-			"none is read",
+	{ 0, "source-root", 0, "DIR[:DIR]",
+		.help = "show source beside the figures, read below these folders alone; without "
+			"it none is read",
 		.complete = "@folder", OPTION_TEXT(struct serve_options, source_root) },
 	{ 0, "disasm", 0, NULL,
 		.help = "show assembly beside the figures, of the programs that targets have "

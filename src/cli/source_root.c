@@ -48,7 +48,7 @@ static bool try_path(const char *folder, const char *path, struct file_map *map)
 	       map_checked(folder, real, map);
 }
 
-bool source_root_map(const char *root, const char *path, struct file_map *map, struct error *err)
+static bool map_below(const char *root, const char *path, struct file_map *map, struct error *err)
 {
 	char folder[PATH_MAX];
 	const char *end = path;
@@ -65,5 +65,26 @@ bool source_root_map(const char *root, const char *path, struct file_map *map, s
 		end = strchr(end, '/');
 	}
 	error_set(err, ERROR_NOT_FOUND, "the source %.300s is not below %.200s", path, root);
+	return error_hint(err, "point --source-root at a folder with the sources");
+}
+
+bool source_root_map(const char *roots, const char *path, struct file_map *map, struct error *err)
+{
+	size_t count = 0;
+
+	for (const char *root = roots;; root++) {
+		const size_t size = strcspn(root, ":");
+		CLEANUP(free_cleanup) char *folder = xstrndup(root, size);
+		if (size != 0 && map_below(folder, path, map, err))
+			return true;
+		count += size != 0;
+		root += size;
+		if (*root == '\0')
+			break;
+	}
+	if (count < 2)
+		return count == 0 ? error_set(err, ERROR_NOT_FOUND, "--source-root names no folder")
+				  : false;
+	error_set(err, ERROR_NOT_FOUND, "the source %.300s is below none of %.200s", path, roots);
 	return error_hint(err, "point --source-root at a folder with the sources");
 }

@@ -44,6 +44,9 @@ enum verb_option_store {
 	OPTION_STORE_CHOICE,
 	OPTION_STORE_TEXT,
 	OPTION_STORE_NUMBER,
+	OPTION_STORE_COUNT,
+	OPTION_STORE_REAL,
+	OPTION_STORE_WORD,
 	OPTION_STORE_DURATION,
 };
 
@@ -57,18 +60,22 @@ struct verb_option {
 	const char *help;  /* one sentence without a full stop */
 	const char *group; /* not NULL: a heading that goes before it in the help */
 	const char *complete;
-	bool is_hidden; /* accepted, not shown: an old spelling */
+	bool is_hidden;	     /* accepted, not shown: an old spelling */
+	const char *setting; /* its name in the shell of `heapctl report`; NULL where it has none */
 
 	/* Set by the macros below. */
 	enum verb_option_store store;
 	size_t offset;
-	int64_t min, max; /* of a number; a choice stores `min` */
+	int64_t min, max;	  /* of a number; a choice stores `min` */
+	bool is_above_min;	  /* of a real number: `min` itself is refused */
+	const char *const *words; /* what the values of an enum are called; NULL behind the last */
 };
 
 /*
  * Where the parser puts the value of an option: a member of the verb's request, which is given to
  * option_begin. A switch is a bool, a choice an enum that gets `value`, a text is borrowed from
- * argv, a duration is an int64_t in ms as duration_parse_run reads it, a number an int64_t.
+ * argv, a duration is an int64_t in ms as duration_parse_run reads it, a number an int64_t, a count
+ * a size_t up to INT32_MAX, a word an enum: the position of the value in `names`.
  */
 #define OPTION_MEMBER(kind, type, request, member)             \
 	.store = (kind), .offset = offsetof(request, member) + \
@@ -80,6 +87,13 @@ struct verb_option {
 #define OPTION_NUMBER(request, member, smallest, largest)                                \
 	OPTION_MEMBER(OPTION_STORE_NUMBER, int64_t, request, member), .min = (smallest), \
 								      .max = (largest)
+#define OPTION_COUNT(request, member) \
+	OPTION_MEMBER(OPTION_STORE_COUNT, size_t, request, member), .max = INT32_MAX
+#define OPTION_REAL(request, member, smallest, largest)                               \
+	OPTION_MEMBER(OPTION_STORE_REAL, double, request, member), .min = (smallest), \
+								   .max = (largest)
+#define OPTION_WORD(request, type, member, names) \
+	OPTION_MEMBER(OPTION_STORE_WORD, type, request, member), .words = (names)
 #define OPTION_CHOICE(request, type, member, value) \
 	OPTION_MEMBER(OPTION_STORE_CHOICE, type, request, member), .min = (value)
 

@@ -165,6 +165,19 @@ static bool check_folder(const char *option, const char *folder, struct error *e
 	return fd >= 0 || error_system(err, errno, "%s %.200s", option, folder);
 }
 
+/* Of folders separated by colons each; empty ones count as absent. */
+static bool check_folders(const char *option, const char *folders, struct error *err)
+{
+	for (const char *at = folders; at != NULL;) {
+		const size_t size = strcspn(at, ":");
+		CLEANUP(free_cleanup) char *folder = xstrndup(at, size);
+		if (!check_folder(option, folder, err))
+			return false;
+		at = at[size] == ':' ? at + size + 1 : NULL;
+	}
+	return true;
+}
+
 static bool open_watch_file(
 	const struct serve_options *options, struct serving *serving, struct error *err)
 {
@@ -450,7 +463,7 @@ bool serve_run(const struct serve_options *options, struct error *err)
 	bool ok = read_secrets(options, serving, err);
 	serving->gateway.token = serving->token;
 	serving->gateway.has_tls = options->certificate_file != NULL;
-	ok = ok && check_folder("--source-root", options->source_root, err) &&
+	ok = ok && check_folders("--source-root", options->source_root, err) &&
 	     check_folder("--symbols", options->symbols_folder, err) &&
 	     open_store(options, serving, err) && open_watch_file(options, serving, err) &&
 	     open_listeners(options, serving, err) && run(options, serving, err);

@@ -183,7 +183,7 @@ static bool check(const struct graph *graph, double without_stack, struct error 
 bool render_callgrind(const struct view *view, const struct render_options *options,
 	struct buffer *out, struct error *err)
 {
-	const struct graph_limits all = { .node_count = SIZE_MAX, .max_degree = SIZE_MAX };
+	const struct graph_limits all = GRAPH_LIMITS_NONE;
 	CLEANUP(graph_cleanup) struct graph *graph = graph_new(view, view->counter, &all);
 	CLEANUP(edge_list_deinit) struct edge_list list = { 0 };
 	CLEANUP(writer_deinit) struct writer writer = { 0 };

@@ -316,8 +316,9 @@ bool render_tree(const struct view *view, const struct render_options *options, 
 	struct error *err)
 {
 	/* Stacks without frames are in the root. */
-	const double whole = view->is_difference ? view_whole(view, view->counter)
-						 : view_sum(view, view->counter).value;
+	const double whole = view->is_difference || view->shares_are_of_all
+				     ? view_whole(view, view->counter)
+				     : view_sum(view, view->counter).value;
 	const double limit = options->graph.node_fraction * whole;
 	CLEANUP(tree_cleanup)
 	struct tree *tree = tree_new(view, view->counter, options->is_inverted, limit);

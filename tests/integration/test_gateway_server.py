@@ -920,6 +920,8 @@ class Safety(GatewayCase):
                 _, message = self.heapctl("serve", "--listen", "127.0.0.1:0", option, folder, code=code)
                 self.assertIn(option, message)
                 self.assertIn(reason, message)
+        _, message = self.heapctl("serve", "--listen", "127.0.0.1:0", "--source-root", f"{self.folder}:{self.folder}/absent", code=1)
+        self.assertIn("absent: No such file or directory", message)
 
     def test_a_token_that_no_client_could_send_is_refused(self):
         for text, words in (("", "0 characters"), ("\ncorrect-horse-battery\n", "0 characters"), ("too-short\n", "9 characters"),

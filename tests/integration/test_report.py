@@ -10,6 +10,7 @@ import json
 import lzma
 import os
 import pathlib
+import platform
 import pty
 import re
 import resource
@@ -186,7 +187,8 @@ class Sources(unittest.TestCase):
         self.assertEqual(1, len(self.sources_asked()))
 
     def test_what_is_here_comes_first(self):
-        for folder, options in ((self.folder, ()), ("/build", ("--source-root", self.folder))):
+        for folder, options in ((self.folder, ()), ("/build", ("--source-root", self.folder)), ("/build", ("--source-root", f"/proc/self:{self.folder}")),
+                                ("/build", ("--source_path", self.folder))):
             pathlib.Path(self.folder, "work.c").write_text(self.LISTED.replace("served", "here"))
             self.assertIn("return here;", self.allow(*options, path=f"{folder}/work.c").stdout)
         self.assertEqual([], self.sources_asked())
@@ -813,7 +815,9 @@ class Report(unittest.TestCase):
                                   (["focus=load", "ignore=make"], ["--focus=load", "--ignore=make"]), (["hide=^main$", "show_bytes=true"], ["--hide=^main$", "--show_bytes"]),
                                   (["nodecount=2", "confidence=true"], ["--top=2", "--confidence"]), (["tagfocus=bytes=8kb:"], ["--tag=bytes=8kb:"]),
                                   (["tagignore=bytes=8kb:"], ["--tag-ignore=bytes=8kb:"]), (["prune_from=^load$"], ["--prune-from=^load$"]),
-                                  (["unit=KB"], ["--unit=kb"]), (["mean=true"], ["--mean"])):
+                                  (["unit=KB"], ["--unit=kb"]), (["mean=true"], ["--mean"]), (["divide_by=4"], ["--divide-by=4"]), (["divide_by=.5"], ["--divide-by=0.5"]),
+                                  (["focus=load_index", "relative_percentages=f"], ["--focus=load_index", "--no-relative-percentages"]),
+                                  (["tagfocus=bytes=8kb:"], ["--tagfocus=bytes=8kb:"]), (["noinlines=1"], ["--noinlines"])):
             with self.subTest(settings=settings):
                 expected = text("report", "--top=10", *options, self.first).split("\n", 1)[1]
                 self.assertNotEqual(expected, text("report", "--top=10", self.first).split("\n", 1)[1])
@@ -825,14 +829,84 @@ class Report(unittest.TestCase):
     def test_a_wrong_setting_of_the_shell_is_named_and_changes_nothing(self):
         for line, message in (("granularity=rows", "granularity='rows': use functions, filefunctions, lines, files, addresses"),
                               ("sort=up", "sort='up': use flat, cum, change, name"), ("nodecount=-1", "nodecount='-1': use a number"),
-                              ("nodefraction=2", "nodefraction='2': use a share from 0 to 1"), ("show_bytes=1", "show_bytes='1': use true or false"),
+                              ("nodefraction=2", "nodefraction='2': use a number from 0 to 1"), ("show_bytes=on", "show_bytes='on': use true or false"),
+                              ("divide_by=0", "divide_by='0': use a number above 0"), ("divide_by=nan", "divide_by='nan': use a number above 0"),
+                              ("sample_index=1", "sample_index='1': use inuse_objects, inuse_space,"), ("focus main", "focus is a setting (focus=main)"),
                               ("focus=(", "invalid pattern '('"), ("tagfocus=bytes=x", "'x' is not a range of sizes"), ("tagfocus=size", "size"), ("tagignore=bytes=x", "'x' is not a range of sizes"),
                               ("unit=lb", "unit='lb': use default, auto, b, kb"), ("colour=red", "there is no setting 'colour' (options lists them)")):
             with self.subTest(line=line):
                 out, err = self.shell(line, "top")
                 self.assertIn(message, err)
                 self.assertEqual(out, self.shell("top")[0])
-        self.assertRegex(self.shell("sort=cum", "options")[0], r"(?m)^  sort=cum  .*flat, cum, change, name$")
+        self.assertRegex(self.shell("sort=cum", "options")[0], r"(?m)^  sort=cum  .*flat, cum, change or name$")
+
+    def test_options_of_pprof_without_a_counterpart_say_what_there_is_instead(self):
+        for name, instead in (("call_tree", "tree and flame"), ("compact_labels", "one line"), ("normalize", "divide_by"), ("showcolumns", "granularity=lines"),
+                              ("taghide", "tagignore"), ("tagleaf", "--thread="), ("tagroot", "--thread="), ("tagshow", "tagfocus"), ("trim_path", "source_path")):
+            with self.subTest(name):
+                for line in (f"{name}=true", name):
+                    self.assertRegex(self.shell(line)[1], f"there is no setting '{name}': .*{instead}")
+                self.assertRegex(run("report", f"--{name}=x", self.first, code=2).stderr.decode(), f"there is no --{name}: .*{instead}")
+                self.assertNotIn(name, self.shell("options")[0])
+
+    def test_every_option_of_pprof_is_known(self):
+        """Those of google/pprof, internal/driver/config.go."""
+        for name in ("output", "call_tree", "relative_percentages", "unit", "compact_labels", "source_path", "trim_path", "intel_syntax", "mean", "sample_index",
+                     "divide_by", "normalize", "sort", "tagroot", "tagleaf", "drop_negative", "nodecount", "nodefraction", "edgefraction", "trim", "focus", "ignore",
+                     "prune_from", "hide", "show", "show_from", "tagfocus", "tagignore", "tagshow", "taghide", "noinlines", "showcolumns", "granularity"):
+            with self.subTest(name):
+                err = self.shell(f"{name}=")[1]
+                self.assertTrue("is no setting" not in err or f"'{name}': " in err, err)
+                self.assertNotIn("unknown option", subprocess.run([HEAPCTL, "report", f"--{name}"], capture_output=True, text=True, timeout=60).stderr)
+
+    def test_trim_false_shows_everything(self):
+        count = len(rows(text("report", "--show_bytes", self.first)))
+        self.assertGreater(count, 0)
+        graph = text("report", "--dot", "--nodefraction=0.9", self.first).count("fontsize")
+        self.assertEqual(len(rows(self.shell("show_bytes", "trim=false", "top")[0])), count)
+        self.assertEqual(len(rows(self.shell("show_bytes", "trim=false", "top2")[0])), 2)
+        self.assertGreater(text("report", "--dot", "--nodefraction=0.9", "--no-trim", self.first).count("fontsize"), graph)
+        path = self.path("whole.dot")
+        self.shell("nodefraction=0.9", "trim=false", f"dot > {path}")
+        self.assertGreater(pathlib.Path(path).read_text().count("fontsize"), graph)
+
+    def test_figures_are_divided_with_their_totals_but_not_in_profiles(self):
+        whole, half = text("report", "--show_bytes", self.first), text("report", "--show_bytes", "--divide-by=2", self.first)
+        self.assertEqual(rows(half)["load_table"], (TABLE // 2, TABLE // 2))
+        self.assertEqual(int(re.search(r"Total: (\d+)", half)[1]), int(re.search(r"Total: (\d+)", whole)[1]) // 2)
+        for output in ("--pprof", "--raw"):
+            self.assertIn("a profile keeps its figures", run("report", output, "--divide-by=2", self.first, code=2).stderr.decode())
+        path = self.path("divided")
+        self.assertIn("proto writes figures as they were taken (divide_by= takes", self.shell("divide_by=2", f"proto > {path}")[1])
+        self.assertFalse(os.path.exists(path))
+
+    def test_shares_are_of_what_filters_leave_or_of_everything(self):
+        options = ("--show_bytes", "--focus=load_index")
+        total = int(re.search(r"Total: (\d+)", text("report", *options, self.first))[1])
+        for output, at in (("--text", 2), ("--tree", 0)):
+            for more, expected in (((), 100), (("--no-relative-percentages",), 100 * INDEX / total)):
+                line = re.search(r".* load_index$", text("report", output, *options, *more, self.first), re.M)[0]
+                self.assertAlmostEqual(float(re.findall(r"(\d+\.\d)%", line)[at]), expected, delta=0.06)
+        for options, message in ((["--flame"], "goes with text reports"), ([f"--base={self.first}"], "shares of a difference")):
+            self.assertIn(message, run("report", "--no-relative-percentages", *options, self.first, code=2).stderr.decode())
+        self.assertIn("shares of a flame graph are of what it shows", self.shell("relative_percentages=false", "flame")[1])
+
+    def test_assembly_is_in_the_syntax_that_was_chosen(self):
+        if platform.machine() not in ("x86_64", "i686"):
+            self.skipTest("there is one syntax")
+        self.assertIn("%rsp", text("report", "--disasm=^load_table$", STORE, self.first))
+        for out in (text("report", "--disasm=^load_table$", "--intel-syntax", STORE, self.first), self.shell("intel_syntax", "disasm ^load_table$")[0]):
+            self.assertIn("rsp", out)
+            self.assertNotIn("%rsp", out)
+
+    def test_output_of_the_shell_goes_where_the_setting_says(self):
+        path, top = self.path("set.txt"), self.shell("top3")[0]
+        out, err = self.shell(f"output={path}", "top3", "options", "output=", "top2")
+        self.assertEqual(pathlib.Path(path).read_text(), top)
+        self.assertIn("sample_index=", out)
+        self.assertIn(self.shell("top2")[0], out)
+        self.shell(f"output={path}", "dot")
+        self.assertTrue(pathlib.Path(path).read_text().startswith("digraph"))
 
     def test_what_has_no_mean_or_unit_is_refused(self):
         for options, message in ((["--unit=ms"], "the unit ms is not one of bytes"), (["--unit=lb"], "invalid value for --unit: 'lb'; use default, auto, b,"),
@@ -869,7 +943,8 @@ class Report(unittest.TestCase):
 
     def test_words_of_pprof_alone_are_settings(self):
         for word, setting in (("cum", "sort=cum"), ("lines", "granularity=lines"), ("files  ", "granularity=files"), ("noinlines", "noinlines=true"),
-                              ("drop_negative", "drop_negative=true")):
+                              ("drop_negative", "drop_negative=true"),
+                              ("alloc_objects", "sample_index=alloc_objects"), ("trim", "trim=true")):
             with self.subTest(word=word):
                 self.assertEqual(self.shell(word, "top", "options"), self.shell(setting, "top", "options"))
         self.assertIn("Unknown command", self.shell("cum lines")[1])
@@ -877,6 +952,9 @@ class Report(unittest.TestCase):
         for end in ("q", "exit", "quit"):
             self.assertEqual(self.shell(end, "top")[0], "")
         self.assertEqual(self.shell("o")[0], self.shell("options")[0])
+        filters = ("focus=load", "ignore=make", "hide=x", "tagfocus=bytes=1:", "tagignore=bytes=8mb:")
+        self.assertEqual(self.shell(*filters, ":", "top")[0], self.shell("top")[0])
+        self.assertNotEqual(self.shell(*filters, "top")[0], self.shell("top")[0])
 
     def test_the_shell_draws_call_graphs_into_files(self):
         for name, begin in (("dot", b"digraph"), ("svg", b"<?xml"), ("pdf", b"%PDF"), ("ps", b"%!PS"), ("gif", b"GIF8"), ("png", b"\x89PNG")):

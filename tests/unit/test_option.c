@@ -353,7 +353,11 @@ struct request {
 	enum { LEVEL_LOW, LEVEL_HIGH = 7 } level;
 	const char *path;
 	int64_t count, duration_ms;
+	size_t rows;
+	double share, divisor;
 };
+
+static const char *const level_names[] = { "low", "medium", NULL };
 
 static const struct verb_option stored[] = {
 	{ .name = "on", .letter = 'n', OPTION_SWITCH(struct request, is_on) },
@@ -364,6 +368,16 @@ static const struct verb_option stored[] = {
 	{ 0, "path", 'p', "PATH", OPTION_TEXT(struct request, path) },
 	{ 0, "count", 0, "N", OPTION_NUMBER(struct request, count, -1, 5) },
 	{ 0, "duration", 0, "TIME", OPTION_DURATION(struct request, duration_ms) },
+	{ 0, "rows", 0, "N", OPTION_COUNT(struct request, rows) },
+	{ 0, "share", 0, "F", OPTION_REAL(struct request, share, 0, 1) },
+	{ 0, "divide-by", 0, "N", OPTION_REAL(struct request, divisor, 0, 9),
+		.is_above_min = true },
+	{ .name = "level",
+		.argument = "LEVEL",
+		.store = OPTION_STORE_WORD,
+		.offset = offsetof(struct request, level),
+		.words = level_names },
+	{ 0, "an-old-name", 0, "N", .is_hidden = true, OPTION_COUNT(struct request, rows) },
 	{ OPTION_FLAG, "flag", .help = "" },
 	{ 0 },
 };
@@ -398,22 +412,44 @@ static void stores_values_in_the_request(void **state)
 	assert_int_equal(request.duration_ms, 120000);
 }
 
+static void stores_counts_shares_and_words(void **state)
+{
+	char words[][24] = { "verb", "--rows=12", "--share", "0.25", "--divide-by=8",
+		"--level=LOW" };
+	char *argv[sizeof words / sizeof words[0]];
+	struct request request = { .level = LEVEL_HIGH };
+	struct option_parser parser;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof argv / sizeof argv[0]; i++)
+		argv[i] = words[i];
+	assert_true(option_parse(&parser, &storing, sizeof argv / sizeof argv[0], argv, &request));
+	assert_int_equal(request.rows, 12);
+	assert_true(request.share == 0.25 && request.divisor == 8);
+	assert_int_equal(request.level, LEVEL_LOW);
+}
+
 static void leaves_the_request_where_a_value_is_wrong(void **state)
 {
 	static const char *const wrong[] = { "--count=6", "--count=x", "--duration=0s",
-		"--duration=2days", "--path" };
+		"--duration=2days", "--path", "--rows=-1", "--rows=2147483648", "--share=1.1",
+		"--divide-by=0", "--level=up", "--an-old=1" };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
 		char name[] = "verb", word[32];
 		char *argv[] = { name, strcpy(word, wrong[i]) };
-		struct request request = { .path = "old", .count = 3, .duration_ms = 4 };
+		struct request request = {
+			.path = "old", .count = 3, .duration_ms = 4, .rows = 5, .divisor = 6
+		};
 		struct option_parser parser;
 		assert_false(option_parse(&parser, &storing, 2, argv, &request));
 		assert_int_equal(parser.exit_code, EXIT_USAGE);
 		assert_string_equal(request.path, "old");
 		assert_int_equal(request.count, 3);
 		assert_int_equal(request.duration_ms, 4);
+		assert_int_equal(request.rows, 5);
+		assert_true(request.divisor == 6 && request.share == 0);
 	}
 }
 
@@ -436,6 +472,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(checks_numbers),
 	cmocka_unit_test(refuses_what_is_no_decimal_number),
 	cmocka_unit_test(stores_values_in_the_request),
+	cmocka_unit_test(stores_counts_shares_and_words),
 	cmocka_unit_test(leaves_the_request_where_a_value_is_wrong),
 };
 UNIT_MAIN(tests)

@@ -89,6 +89,39 @@ static void takes_shares_of_all_changes_in_a_difference(void **state)
 	view_free(view);
 }
 
+static void takes_shares_of_everything_that_was_read_where_that_is_wanted(void **state)
+{
+	(void)state;
+	struct view *const view = make_view();
+
+	ADD(view, 10, 0, MAIN, SERVE);
+	view->total[PROFILE_INUSE_SPACE] = 40;
+	assert_true(view_whole(view, PROFILE_INUSE_SPACE) == 10);
+	view->shares_are_of_all = true;
+	assert_true(view_whole(view, PROFILE_INUSE_SPACE) == 40);
+	view_free(view);
+}
+
+static void divides_values_with_their_errors_but_not_samples(void **state)
+{
+	(void)state;
+	struct view *const view = make_view();
+
+	view->is_difference = true;
+	ADD(view, 8, 4, MAIN);
+	ADD(view, 12, 0, MAIN, SERVE);
+	view->total[PROFILE_INUSE_SPACE] = 20;
+	view->base_total[PROFILE_INUSE_SPACE] = 4;
+	view_divide(view, 4);
+	const struct estimate sum = view_sum(view, PROFILE_INUSE_SPACE);
+	assert_true(sum.value == 4);
+	assert_true(sum.variance == 24.0 / 16);
+	assert_true(sum.samples == 4);
+	assert_true(view->total[PROFILE_INUSE_SPACE] == 5);
+	assert_true(view->base_total[PROFILE_INUSE_SPACE] == 1);
+	view_free(view);
+}
+
 static void leaves_stacks_without_frames_out_of_shares(void **state)
 {
 	(void)state;
@@ -269,6 +302,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(counts_a_recursive_node_once_for_a_path),
 	cmocka_unit_test(adds_the_variances_of_a_difference),
 	cmocka_unit_test(takes_shares_of_all_changes_in_a_difference),
+	cmocka_unit_test(takes_shares_of_everything_that_was_read_where_that_is_wanted),
+	cmocka_unit_test(divides_values_with_their_errors_but_not_samples),
 	cmocka_unit_test(leaves_stacks_without_frames_out_of_shares),
 	cmocka_unit_test(orders_nodes_of_a_graph_and_drops_small_ones),
 	cmocka_unit_test(drops_small_edges_unless_nothing_else_leads_there),
