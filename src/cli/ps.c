@@ -13,10 +13,10 @@
 #include "base/xalloc.h"
 #include "cli/attachment.h"
 #include "cli/control.h"
-#include "cli/process_command.h"
 #include "cli/terminal.h"
 #include "cli/unattached_process.h"
 #include "cli/verb.h"
+#include "client/process_command.h"
 #include "client/survey.h"
 #include "render/quantity.h"
 #include "watch/process_identity.h"
@@ -40,24 +40,6 @@ static const struct verb_option options[] = {
 };
 
 /* --- What tells the processes of one server apart --- */
-
-static void read_container(pid_t pid, char number[64])
-{
-	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
-	struct snapshot_identity identity = { 0 };
-	struct error ignored;
-	char path[64];
-
-	number[0] = '\0';
-	snprintf(path, sizeof path, "/proc/%d/cgroup", (int)pid);
-	if (!file_read(path, &text, &ignored))
-		return;
-	process_identity_take_cgroup(buffer_string(&text), false, &identity);
-	for (size_t i = 0; i < identity.label_count; i++) {
-		if (strcmp(identity.labels[i].name, "container") == 0)
-			snprintf(number, 64, "%.63s", identity.labels[i].value);
-	}
-}
 
 enum ps_column {
 	COLUMN_PID,
@@ -100,7 +82,7 @@ static void ps_table_add(struct ps_table *table, enum terminal_style style, cons
 	const struct process *process, const char *name, const char *const last[3])
 {
 	enum { TITLE_SHOWN = 32 };
-	char user[USER_NAME_BYTES] = "-", container[64] = "";
+	char user[USER_NAME_BYTES] = "-", container[PROCESS_CONTAINER_BYTES] = "";
 	CLEANUP(free_cleanup) char *command = NULL;
 	bool is_title = false;
 
@@ -109,7 +91,7 @@ static void ps_table_add(struct ps_table *table, enum terminal_style style, cons
 	*row = (struct ps_row){ .style = style };
 	if (process->pid != 0) {
 		user_name_format(process->uid, user);
-		read_container(process->pid, container);
+		process_identity_read_container(process->pid, container);
 		command = process_command_read(process->pid, &is_title);
 	}
 	table->has_container |= container[0] != '\0';
@@ -168,14 +150,14 @@ static void ps_table_print(const struct ps_table *table)
 
 static void add_process_keys(json_t *object, const struct process *process)
 {
-	char user[USER_NAME_BYTES], container[64];
+	char user[USER_NAME_BYTES], container[PROCESS_CONTAINER_BYTES];
 	bool is_title;
 
 	if (process->pid == 0)
 		return;
 	CLEANUP(free_cleanup) char *command = process_command_read(process->pid, &is_title);
 	user_name_format(process->uid, user);
-	read_container(process->pid, container);
+	process_identity_read_container(process->pid, container);
 	json_object_set_new(object, "user", json_string(user));
 	json_object_set_new(object, "parent", json_integer(process->parent));
 	json_object_set_new(object, "command", control_json_text(command));

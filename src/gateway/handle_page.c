@@ -12,14 +12,18 @@
 #include "base/clock.h"
 #include "base/hash_index.h"
 #include "base/json_writer.h"
+#include "base/user_name.h"
 #include "base/xalloc.h"
 #include "client/agent_client.h"
+#include "client/process.h"
+#include "client/process_command.h"
 #include "gateway/handlers.h"
 #include "gateway/merged_render.h"
 #include "gateway/profile_render.h"
 #include "gateway/gateway.h"
 #include "gateway/web_assets.h"
 #include "render/assets.h"
+#include "watch/process_identity.h"
 #include "wire/http_target.h"
 
 #define JSON_TYPE "application/json"
@@ -127,6 +131,26 @@ static void put_url(struct json_writer *json, const struct backend *backend)
 	json_member_string(json, "url", buffer_string(&url));
 }
 
+/* What tells the processes of one name apart, as heapctl ps shows it; of this machine's alone. */
+static void put_process(struct json_writer *json, pid_t pid)
+{
+	char user[USER_NAME_BYTES], container[PROCESS_CONTAINER_BYTES];
+	struct process process;
+	struct error ignored;
+	bool is_title;
+
+	if (pid == 0 || !process_read(pid, &process, &ignored))
+		return;
+	CLEANUP(free_cleanup) char *command = process_command_read(pid, &is_title);
+	user_name_format(process.uid, user);
+	process_identity_read_container(pid, container);
+	json_member_string(json, "user", user);
+	json_member_integer(json, "parent", process.parent);
+	json_member_string(json, "command", command);
+	if (container[0] != '\0')
+		json_member_string(json, "container", container);
+}
+
 static void put_target(struct json_writer *json, const struct poll_result *item)
 {
 	const struct backend *const backend = item->backend;
@@ -137,6 +161,7 @@ static void put_target(struct json_writer *json, const struct poll_result *item)
 	json_member_integer_or_null(json, "pid", backend->pid);
 	json_member_string(json, "label", backend->target.label);
 	put_url(json, backend);
+	put_process(json, backend->pid);
 	json_member_bool(json, "reachable", status != NULL);
 	json_member_unsigned(json, "rss", backend_resident_bytes(backend));
 	put_member(json, "allocator", json_at(status, "allocator"));

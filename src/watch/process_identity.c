@@ -178,3 +178,22 @@ bool process_identity_read(const struct target *target, const json_t *status,
 	identity->source = NULL;
 	return is_good;
 }
+
+void process_identity_read_container(pid_t pid, char container[PROCESS_CONTAINER_BYTES])
+{
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
+	struct snapshot_identity identity = { 0 };
+	struct error ignored;
+	char path[64];
+
+	container[0] = '\0';
+	snprintf(path, sizeof path, "/proc/%d/cgroup", (int)pid);
+	if (!file_read(path, &text, &ignored))
+		return;
+	process_identity_take_cgroup(buffer_string(&text), false, &identity);
+	for (size_t i = 0; i < identity.label_count; i++) {
+		if (strcmp(identity.labels[i].name, "container") == 0)
+			snprintf(container, PROCESS_CONTAINER_BYTES, "%.*s",
+				PROCESS_CONTAINER_BYTES - 1, identity.labels[i].value);
+	}
+}

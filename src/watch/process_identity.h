@@ -39,3 +39,8 @@ MUST_CHECK bool process_identity_take_environment(
  */
 void process_identity_take_cgroup(
 	const char *text, bool is_child_of_init, struct snapshot_identity *identity);
+
+enum { PROCESS_CONTAINER_BYTES = 64 };
+
+/* The container that the process runs in, by its control group; "" where it is none. */
+void process_identity_read_container(pid_t pid, char container[PROCESS_CONTAINER_BYTES]);

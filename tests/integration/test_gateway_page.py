@@ -72,6 +72,26 @@ class Shown(PageCase):
         self.assertEqual(page.serious_complaints(), [])
         self.assertEqual({url.split("/")[2] for url in page.requests() if url.startswith("http")}, {f"127.0.0.1:{self.port}"})
 
+    def test_processes_of_one_name_show_what_tells_them_apart(self):
+        other, port = self.start_named_redis(NAME, conf="prof:true,prof_active:false")
+        self.start_gateway(self.process.pid)
+        page = self.open_page()
+        page.wait_for_text("Ready, sampling is off", "table")
+        self.assertEqual(page.text(".apart"), "")
+        self.start_gateway(self.process.pid, other.pid)
+        page = self.open_page()
+        page.wait_for("document.querySelectorAll('.apart').length === 2")
+        shown = {int(row.split("\n", 1)[0]): row for row in page.evaluate("""[...document.querySelectorAll('tbody tr')].map(row =>
+            row.querySelector('[data-label=Pid]').innerText + '\\n' + row.querySelector('.apart').innerText)""")}
+        for process, own in ((self.process, self.redis_port), (other, port)):
+            self.assertIn(f":{own}", shown[process.pid])
+            # Both have one parent and one user: these say nothing.
+            self.assertNotRegex(shown[process.pid], "child of|user |container")
+        listed = {entry["pid"]: entry for entry in json.loads(self.heapctl("ps", "--json")[0]) if entry.get("pid") in shown}
+        for target in self.get("/api/v1/targets").json["targets"]:
+            for key in ("user", "parent", "command"):
+                self.assertEqual(target[key], listed[target["pid"]][key])
+
     def test_a_process_without_an_agent_has_the_command_that_attaches_one(self):
         process = self.start("sleep", "1000")
         self.start_gateway(process.pid)

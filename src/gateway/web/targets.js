@@ -57,14 +57,34 @@ function lastKept(process) {
   return el('div', el('a', { href: view }, dateTime(process.last_ms)), process.last_reason ? el('p.hint', 'because ', el('code', process.last_reason)) : null);
 }
 
+const COMMAND_SHOWN = 64;
+
+const shortened = text => text.length > COMMAND_SHOWN ? `${text.slice(0, COMMAND_SHOWN - 1)}\u2026` : text;
+
+/* What tells processes of one name apart: where two of them differ. */
+function apart(target, targets) {
+  const twins = targets.filter(({ name }) => name === target.name);
+  const differ = key => twins.some(twin => twin[key] !== target[key]);
+  if (twins.length < 2 || !target.command)
+    return [];
+  const parent = twins.find(({ pid }) => pid !== null && pid === target.parent);
+  return [
+    differ('command') ? el('code', shortened(target.command)) : null,
+    differ('user') ? `user ${target.user}` : null,
+    differ('container') ? (target.container ? `container ${target.container.slice(0, 12)}` : 'no container') : null,
+    differ('parent') || parent ? `child of ${target.parent}` : null,
+  ].filter(part => part !== null).flatMap((part, i) => [i > 0 ? ' \u00b7 ' : '', part]);
+}
+
 const hasFailed = target => stateOf(target).kind === 'bad';
 
-function row({ target, process }, watches, hasHistory) {
+function row({ target, process }, targets, watches, hasHistory) {
   const state = stateOf(target);
+  const difference = apart(target, targets);
   const name = target.url
     ? el('a', { href: `#/${encodeURIComponent(target.pid ?? target.name)}` }, target.name) : target.name;
   return el('tr',
-    el('td', { 'data-label': 'Server' }, el('div', name, target.allocator ? el('p.hint.quiet', `${target.allocator.name} ${target.allocator.version.split('-')[0]}`) : null)),
+    el('td', { 'data-label': 'Server' }, el('div', name, difference.length > 0 ? el('p.hint.apart', { title: target.command }, difference) : null, target.allocator ? el('p.hint.quiet', `${target.allocator.name} ${target.allocator.version.split('-')[0]}`) : null)),
     el('td.number', { 'data-label': 'Pid' }, target.pid ?? ''),
     hasHistory ? el('td', { 'data-label': 'Last day' }, process?.points.length > 1 ? sparkline(process) : '') : null,
     el('td.number', { 'data-label': 'Heap' }, target.memory ? bytes(target.memory.allocated) : target.reachable ? el('span.quiet', { title: 'Its malloc does not say what it has allocated.' }, 'unknown') : ''),
@@ -83,7 +103,7 @@ function table(targets, watches, processes) {
   const entries = targets.map(target => ({ target, process: processes?.findLast(({ name, pid }) => name === target.name && pid === (target.pid ?? 0)) }));
   return el('table.cards.targets',
     el('thead', el('tr', HEADS.filter(([, , isOfHistory]) => hasHistory || !isOfHistory).map(([text, kind]) => el(kind, { scope: 'col' }, text)))),
-    el('tbody', sortByConcern(entries, hasFailed).map(entry => row(entry, watches, hasHistory))));
+    el('tbody', sortByConcern(entries, hasFailed).map(entry => row(entry, targets, watches, hasHistory))));
 }
 
 const noTarget = () => el('div.empty', el('h2', 'No target yet'),

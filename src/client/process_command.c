@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/process_command.h"
+#include "client/process_command.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
+#include "base/utf8.h"
 #include "base/xalloc.h"
-#include "cli/terminal.h"
 
 char *process_command_read(pid_t pid, bool *is_title)
 {
-	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT, shown = BUFFER_OR_EXIT;
 	struct error ignored;
 	char path[64];
 
@@ -27,5 +27,6 @@ char *process_command_read(pid_t pid, bool *is_title)
 		if (text.data[i] == '\0')
 			text.data[i] = ' ';
 	}
-	return terminal_copy(buffer_string(&text));
+	utf8_append_printable(&shown, text.data, text.size);
+	return buffer_take(&shown);
 }
