@@ -189,25 +189,40 @@ static size_t help_rows(void)
 	return rows < 1 ? 1 : (size_t)rows;
 }
 
+/* Of texts that say the same, the longest that the terminal has room for. */
+static void write_shortened(size_t columns, char *text, size_t size, const char *const texts[3])
+{
+	snprintf(text, size, "%s", top_table_choose(columns, texts, 3));
+}
+
 static void write_foot(const struct top *top, size_t columns, struct buffer *out)
 {
+	static const char *const scroll_keys[] = { "arrows scroll, any other key returns",
+		"arrows scroll, others return", "any key returns" };
+	static const char *const any_key[] = { "any key returns", "any key returns", "any key" };
+	static const char *const waiting[] = { "q quit  waiting for the first profile",
+		"q quit  waiting for a profile", "q quit  waiting" };
+	static const char *const unsampled[] = { "nothing was sampled; a switches sampling on",
+		"nothing sampled; a starts it", "a starts sampling" };
+	static const char *const threadless[] = {
+		"no threads: only jemalloc's profiles have them; s shows sites",
+		"no threads: jemalloc alone has them", "no threads; s shows sites"
+	};
 	char text[400];
 
 	if (top->shows_help)
-		snprintf(text, sizeof text, "%s",
-			top_help_is_cut(help_rows()) ? "arrows scroll, any other key returns"
-						     : "any key returns");
+		write_shortened(columns, text, sizeof text,
+			top_help_is_cut(help_rows()) ? scroll_keys : any_key);
 	else if (top->is_typing)
 		snprintf(text, sizeof text, "only names with: %s_", top->typed);
 	else if (top->message[0] != '\0')
 		snprintf(text, sizeof text, "%s", top->message);
 	else if (!top->has_now)
-		snprintf(text, sizeof text, "q quit  waiting for the first profile");
+		write_shortened(columns, text, sizeof text, waiting);
 	else if (top->now.lists[TOP_SITES].count == 0 && top->now.active_count == 0)
-		snprintf(text, sizeof text, "nothing was sampled; a switches sampling on");
+		write_shortened(columns, text, sizeof text, unsampled);
 	else if (top->list == TOP_THREADS && top->now.lists[TOP_THREADS].count == 0)
-		snprintf(text, sizeof text,
-			"no threads: only jemalloc's profiles have them; s shows sites");
+		write_shortened(columns, text, sizeof text, threadless);
 	else
 		write_keys(columns, text, sizeof text);
 	top_table_line(out, columns, text);
@@ -216,9 +231,11 @@ static void write_foot(const struct top *top, size_t columns, struct buffer *out
 /* On a low terminal the sites have more use than the totals above them. */
 static size_t heading_rows(void)
 {
-	enum { ROWS_BESIDE = 6 };
+	enum { ROWS_BESIDE = 6, ROWS_MIN = 3 };
 	const int rows = screen_size().rows - ROWS_BESIDE;
 
+	if (screen_size().rows < ROWS_MIN)
+		return 0;
 	return rows >= TOP_HEADING_ROWS ? TOP_HEADING_ROWS : rows < 1 ? 1 : (size_t)rows;
 }
 
@@ -249,7 +266,8 @@ static void draw(struct top *top)
 		top->matching = top_table_write(&table, &top->now, &lines);
 	else
 		top_table_line(&lines, columns, top->target.label);
-	write_foot(top, columns, &lines);
+	if (screen_size().rows > FOOT_ROWS)
+		write_foot(top, columns, &lines);
 	screen_draw(&lines);
 }
 

@@ -14,9 +14,9 @@ static const char *const lines[] = {
 	"p      show processes, as a tree",
 	"/      only names with a text",
 	"f      freeze; the space bar, too",
-	"a      switch sampling on or off",
+	"a      switch sampling on, off",
 	"b      growth counts from now",
-	"arrows, page up and down, home: scroll",
+	"arrows, pages, home: scroll",
 };
 
 enum { LINES = sizeof lines / sizeof *lines };

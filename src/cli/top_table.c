@@ -187,8 +187,9 @@ static void describe_attach(
 			duration_format(snapshot->time_ms - snapshot->attached_ms, age));
 }
 
-/* "on", of a tree "on in 2 of 3 processes, 1 left out" */
-static void describe_sampling(const struct top_snapshot *snapshot, char *text, size_t size)
+/* "on", of a tree "on in 2 of 3 processes, 1 left out", or "on in 2 of 3, 1 left out" */
+static void describe_sampling(
+	const struct top_snapshot *snapshot, const char *processes, char *text, size_t size)
 {
 	const bool is_tree = snapshot->pid == 0 && snapshot->process_count > 0;
 	char left_out[48] = "";
@@ -199,17 +200,15 @@ static void describe_sampling(const struct top_snapshot *snapshot, char *text, s
 	}
 	if (snapshot->left_out_count > 0)
 		snprintf(left_out, sizeof left_out, ", %zu left out", snapshot->left_out_count);
-	snprintf(text, size, "on in %zu of %zu processes%s", snapshot->active_count,
-		snapshot->process_count, left_out);
+	snprintf(text, size, "on in %zu of %zu%s%s", snapshot->active_count,
+		snapshot->process_count, processes, left_out);
 }
 
-/* The first that the terminal has room for, or the last. */
-static const char *choose_text(
-	const struct top_table *table, const char *const texts[], size_t count)
+const char *top_table_choose(size_t columns, const char *const texts[], size_t count)
 {
 	size_t i = 0;
 
-	while (i + 1 < count && table->columns != 0 && strlen(texts[i]) > table->columns)
+	while (i + 1 < count && columns != 0 && strlen(texts[i]) > columns)
 		i++;
 	return texts[i];
 }
@@ -217,20 +216,23 @@ static const char *choose_text(
 static void write_state(
 	const struct top_table *table, const struct top_snapshot *snapshot, struct buffer *out)
 {
-	char moment[CONTROL_TIME_BYTES], sampling[96];
+	char moment[CONTROL_TIME_BYTES], sampling[96], shorter[96];
 
-	describe_sampling(snapshot, sampling, sizeof sampling);
+	describe_sampling(snapshot, " processes", sampling, sizeof sampling);
+	describe_sampling(snapshot, "", shorter, sizeof shorter);
 	CLEANUP(free_cleanup)
-	char *state =
-		xasprintf("sampling is %s%s%s%s", sampling, table->is_frozen ? "  FROZEN" : "",
-			*table->filter == '\0' ? "" : "  only ", table->filter);
+	char *rest = xasprintf("%s%s%s", table->is_frozen ? "  FROZEN" : "",
+		*table->filter == '\0' ? "" : "  only ", table->filter);
+	CLEANUP(free_cleanup) char *state = xasprintf("sampling is %s%s", sampling, rest);
 	CLEANUP(free_cleanup)
 	char *whole = xasprintf(
 		"%s  %s  %s", table->label, control_format_time(snapshot->time_ms, moment), state);
 	CLEANUP(free_cleanup) char *narrow = xasprintf("%s  %s", table->label, state);
-	const char *const texts[] = { whole, narrow };
+	CLEANUP(free_cleanup) char *narrower = xasprintf("%s  %s%s", table->label, shorter, rest);
+	const char *const texts[] = { whole, narrow, narrower };
 
-	write_styled(out, table->columns, TERMINAL_BOLD, choose_text(table, texts, 2));
+	write_styled(out, table->columns, TERMINAL_BOLD,
+		top_table_choose(table->columns, texts, sizeof texts / sizeof *texts));
 }
 
 static void write_totals(
@@ -256,8 +258,8 @@ static void write_totals(
 	CLEANUP(free_cleanup) char *narrow = xasprintf("%s, %s", in_use, grown);
 	const char *const texts[] = { whole, timeless, narrow, in_use };
 
-	top_table_line(
-		out, table->columns, choose_text(table, texts, sizeof texts / sizeof *texts));
+	top_table_line(out, table->columns,
+		top_table_choose(table->columns, texts, sizeof texts / sizeof *texts));
 }
 
 static void write_statistics(
@@ -268,15 +270,19 @@ static void write_statistics(
 		bytes_text((double)snapshot->allocated_bytes, false).text,
 		bytes_text((double)snapshot->resident_bytes, false).text);
 	CLEANUP(free_cleanup) char *whole = xasprintf("%s by jemalloc's count", figures);
-	const char *const known[] = { whole, figures };
+	CLEANUP(free_cleanup)
+	char *resident =
+		xasprintf("resident %s", bytes_text((double)snapshot->resident_bytes, false).text);
+	const char *const known[] = { whole, figures, resident };
 	const char *const unknown[] = {
 		snapshot->process_count > 1 ? "no statistics: no process uses jemalloc"
 					    : "no statistics: the process does not use jemalloc",
-		"no statistics: jemalloc is not used"
+		"no statistics: jemalloc is not used", "jemalloc is not used"
 	};
 
 	top_table_line(out, table->columns,
-		choose_text(table, snapshot->resident_bytes == 0 ? unknown : known, 2));
+		top_table_choose(
+			table->columns, snapshot->resident_bytes == 0 ? unknown : known, 3));
 }
 
 static void write_heading(
@@ -286,6 +292,8 @@ static void write_heading(
 		[TOP_THREADS] = "THREAD",
 		[TOP_PROCESSES] = "PROCESS" };
 
+	if (table->heading_rows == 0)
+		return;
 	if (table->heading_rows > 1)
 		write_state(table, snapshot, out);
 	if (table->heading_rows > 2)
@@ -301,7 +309,7 @@ static void write_heading(
 	CLEANUP(free_cleanup) char *narrow = format_row(table, headings, "SITE");
 	const char *const rows[] = { row, narrow };
 	write_styled(out, table->columns, TERMINAL_DIM,
-		choose_text(table, rows, table->list == TOP_SITES ? 2 : 1));
+		top_table_choose(table->columns, rows, table->list == TOP_SITES ? 2 : 1));
 }
 
 static void write_item(

@@ -22,7 +22,7 @@ struct top_table {
 	size_t skip;	     /* lines that were scrolled past */
 	size_t rows;	     /* of items */
 	size_t columns;	     /* characters in a line; 0 for any number */
-	size_t heading_rows; /* TOP_HEADING_ROWS, or 1 and more where there is no room for all */
+	size_t heading_rows; /* TOP_HEADING_ROWS, or fewer where there is no room for all */
 	bool is_frozen;
 };
 
@@ -34,6 +34,9 @@ enum { TOP_HEADING_ROWS = 4 };
  */
 size_t top_table_write(
 	const struct top_table *table, struct top_snapshot *snapshot, struct buffer *out);
+
+/* The first that is not longer than `columns` (0: any length), or the last. */
+const char *top_table_choose(size_t columns, const char *const texts[], size_t count);
 
 /* Appends a line cut to that many characters (0: all), control characters shown as '?'. */
 void top_table_line(struct buffer *out, size_t columns, const char *text);

@@ -246,14 +246,29 @@ class Live(TopCase):
     def test_the_heading_is_whole_on_narrow_terminals(self):
         figure = r"\d+(\.\d)? [KM]?i?B"
         growth = rf"(, (\+|-|){figure} \+-{figure}( since \S*\d\d:\d\d:\d\d)?)?"
-        for columns in (60, 40):
+        for columns, state, statistics in ((60, r"\[\d+\]  .*sampling is on", "jemalloc's count"), (40, r"\[\d+\]  sampling is on", rf"^allocated {figure}, resident {figure}"),
+                                           (30, r"\[\d+\]  on", rf"^resident {figure}")):
             with self.subTest(columns):
                 screen = self.screen(rows=12, columns=columns)
                 screen.wait_for(lambda lines: len(lines) > 4 and re.search(r"IN USE.*  SITE( \(innermost functions\))?$", lines[3]), "the heading")
                 lines = screen.lines()
-                self.assertRegex(lines[0], "sampling is on$")
+                self.assertRegex(lines[0], f"{state}$")
                 self.assertRegex(lines[1], rf"^in use {figure} \+-{figure}{growth}$")
-                self.assertRegex(lines[2], rf"^allocated {figure}, resident {figure}$" if columns == 40 else "jemalloc's count$")
+                self.assertRegex(lines[2], f"{statistics}$")
+                # Nothing of the help is cut, and no advice.
+                screen.press("h")
+                screen.wait_for_text("sort by growth")
+                self.assertIn("a      switch sampling on, off", screen.lines())
+                screen.press(" ")
+                screen.press("q")
+                screen.expect_end(0)
+
+    def test_sites_are_shown_on_the_lowest_terminals(self):
+        for rows in (1, 2, 3):
+            with self.subTest(rows):
+                screen = Screen(self, self.server.pid, "--interval", "300ms", rows=rows, columns=60)
+                screen.wait_for(lambda lines, rows=rows: any(re.search(r"\d [KM]iB .* < ", line) for line in lines) and len([line for line in lines if line]) <= rows,
+                                "a site")
                 screen.press("q")
                 screen.expect_end(0)
 
@@ -360,7 +375,7 @@ class Live(TopCase):
         screen.wait_for(lambda lines: lines[0].startswith("u "), "the second line")
         # Page down, more often than there are pages.
         screen.press("\x1b[6~" * 4)
-        screen.wait_for(lambda lines: lines[-2].startswith("arrows, page up"), "the last line")
+        screen.wait_for(lambda lines: lines[-2].startswith("arrows, pages"), "the last line")
         screen.press("\x1b[H")
         screen.wait_for(lambda lines: lines[0].startswith("q "), "the first line")
         screen.press("x")
@@ -450,6 +465,17 @@ class Trees(Case):
         self.assertAlmostEqual(float(re.search(r"in use (\S+) MiB", out)[1]), sum(each), delta=0.3)
         out, _ = self.heapctl("top", f"{self.parent.pid}:*", "--count", "1")
         self.assertIn("SITE (innermost functions)", out)
+
+    def test_the_state_of_all_processes_is_whole_on_narrow_terminals(self):
+        os.kill(self.workers[0], signal.SIGSTOP)
+        self.addCleanup(os.kill, self.workers[0], signal.SIGCONT)
+        label = re.escape(f"{self.parent.pid}:*")
+        for columns, state in ((70, r"  sampling is on in 2 of 2 processes, 1 left out"), (40, r"  on in 2 of 2, 1 left out")):
+            with self.subTest(columns):
+                screen = Screen(self, f"{self.parent.pid}:*", "--interval", "300ms", "--show", "processes", columns=columns)
+                screen.wait_for(lambda lines: re.fullmatch(f"{label}.*{state}", lines[0]), "the state")
+                screen.press("q")
+                screen.expect_end(0)
 
     def test_the_screen_follows_processes_that_end_and_stop(self):
         screen = Screen(self, f"{self.parent.pid}:*", "--interval", "300ms", "--show", "processes", columns=120)
