@@ -235,8 +235,8 @@ static void write_warnings(struct core *core, struct json_writer *json)
 
 	json_member_array(json, "warnings");
 	if (core->settings.problem[0] != '\0')
-		write_own_warning(json, "settings", core->settings.problem,
-			"the default is used instead");
+		write_own_warning(
+			json, "settings", core->settings.problem, "the default is used instead");
 	if (!core_check_files(&err))
 		write_own_warning(json, "file-damaged", err.message, err.hint);
 	allocator_warnings(core->allocator, write_warning, json);
