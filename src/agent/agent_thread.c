@@ -2,12 +2,12 @@
 #include "agent/agent_thread.h"
 
 #include <errno.h>
-#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "agent/on_demand.h"
 #include "agent/thread.h"
+#include "agent/thread_names.h"
 #include "agent/stacks.h"
 #include "base/clock.h"
 #include "base/memory.h"
@@ -135,7 +135,7 @@ static void *thread_main(void *argument)
 {
 	struct agent *const agent = argument;
 
-	prctl(PR_SET_NAME, "heapctl");
+	thread_names_set(THREAD_NAME_AGENT);
 	thread_leave_real_time();
 	stacks_learn_thread();
 	/* At once: a sandboxed child may soon have another root, without /proc. */

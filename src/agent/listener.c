@@ -12,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "agent/thread_names.h"
 #include "base/clock.h"
 
 enum { BACKLOG = 64 };
@@ -199,14 +200,9 @@ struct thread_search {
 
 static bool is_agent_thread(void *context, const char *thread)
 {
-	static const char wanted[] = "heapctl\n";
 	struct thread_search *const search = context;
-	char path[FOLDER_NAME_MAX], name[sizeof wanted] = "";
 
-	snprintf(path, sizeof path, "%s/comm", thread);
-	CLEANUP(fd_cleanup) const int fd = openat(search->tasks, path, O_RDONLY | O_CLOEXEC);
-	search->found = fd >= 0 && read(fd, name, sizeof name) == sizeof wanted - 1 &&
-			memcmp(name, wanted, sizeof wanted - 1) == 0;
+	search->found = thread_names_is_agent(search->tasks, thread);
 	return !search->found && --search->left > 0;
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/stacks.h"
+#include "agent/thread_names.h"
 #include "base/clock.h"
 
 static const int64_t check_times_ms[SERVICE_CHECKS] = { SERVICE_CHECK_1_MS, SERVICE_CHECK_2_MS,
@@ -45,7 +46,8 @@ static void check_main_thread(struct service *service)
 	if (!service->own_thread || service->is_last)
 		return;
 	service->main_thread = sandbox_check_read_main_thread(&service->sandbox);
-	if (!service->main_thread.has_ended || service->main_thread.others > 1)
+	if (!service->main_thread.has_ended ||
+		(service->main_thread.others > 1 && !thread_names_are_agents(false)))
 		return;
 	/* The kernel takes the status of the thread that ends last. */
 	if (had_ended)

@@ -14,12 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/thread_names.h"
 #include "base/cleanup.h"
 #include "base/loaded_module.h"
 #include "base/loader_use.h"
@@ -301,12 +301,12 @@ static void *run_replacement(void *ignored)
 	unsigned long others = 0;
 
 	(void)ignored;
-	prctl(PR_SET_NAME, "heapctl-last");
+	thread_names_set(THREAD_NAME_REPLACEMENT);
 	do {
 		poll(NULL, 0, COUNT_INTERVAL_MS);
 		/* The main thread, this one and the agent's. */
 		others = 2 + agent.count_threads();
-	} while (count_threads() > others);
+	} while (count_threads() > others && !thread_names_are_agents(true));
 	agent.end();
 	/* A signal that waits for a thread to take it now has one, as it has without the agent. */
 	pthread_sigmask(SIG_SETMASK, &main_signals, NULL);
@@ -333,7 +333,8 @@ static void main_thread_ends(void *ignored)
 	if (agent.end == NULL || agent.count_threads() == 0)
 		return;
 	pthread_sigmask(SIG_BLOCK, NULL, &main_signals);
-	if (count_threads() <= 1 + agent.count_threads() || !replace_main())
+	if (count_threads() <= 1 + agent.count_threads() || thread_names_are_agents(true) ||
+		!replace_main())
 		agent.end();
 }
 

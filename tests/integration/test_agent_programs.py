@@ -25,6 +25,10 @@ class ComparedCase(Case):
     def agent_environment(self, **more):
         return {**self.environment, "LD_PRELOAD": AGENT, "MALLOC_CONF": "prof:true,prof_active:false", **more}
 
+    def second_agent(self):
+        """Another copy of the agent, as in a program that contains it."""
+        return shutil.copy(os.path.realpath(AGENT), os.path.join(self.folder, "libheapctl.so"))
+
     def outcome(self, *command, env, timeout=120):
         """(exit code, output) of a program that ends by itself."""
         result = subprocess.run([str(word) for word in command], env=env, capture_output=True, text=True, timeout=timeout)
@@ -57,6 +61,10 @@ class MainThreadEnds(ComparedCase):
 
     def test_on_demand(self):
         self.assert_same(1500, -1, linked=[(0, "main")], HEAPCTL_THREAD="on-demand")
+
+    def test_beside_a_second_agent(self):
+        for life_ms in (0, 500):
+            self.assert_same(life_ms, -1, LD_PRELOAD=f"{self.second_agent()}:{AGENT}")
 
     def test_sigterm_ends_it_while_the_other_thread_lives(self):
         for env in (self.environment, self.agent_environment()):
@@ -124,6 +132,10 @@ class MainThreadIsKilled(ComparedCase):
             wait_until(lambda: "\nState:\tZ" in pathlib.Path(f"/proc/{started[how].pid}/status").read_text(), "the main thread's end")
             self.heapctl("status", started[how].pid, code=None)
             self.assertEqual(started[how].wait(60), plain[how, 0][0])
+
+    def test_beside_a_second_agent(self):
+        started = self.start(self.program("main_killed"), "exit", 500, 0, env=self.agent_environment(LD_PRELOAD=f"{self.second_agent()}:{AGENT}"))
+        self.assertEqual(started.wait(60), 3)
 
     def ask_twice(self, process):
         """Both requests are there when the agent looks."""
