@@ -41,15 +41,25 @@ static const char *look_at(const struct injection *injection, pid_t thread, long
 
 /* The agent's thread, which it would start, could do for the process only what that user may. */
 static const char other_user[] = "is of another user than the main thread";
+static const char other_namespace[] =
+	"may start none, as its children belong to another namespace (unshare, setns)";
+
+/* Whatever it does; NULL: none. */
+static const char *refuse_thread(const struct injection *injection, pid_t thread)
+{
+	if (!thread_has_users_of_main(injection->remote.pid, thread))
+		return other_user;
+	return thread_may_start_threads(thread) ? NULL : other_namespace;
+}
 
 const char *borrow_look(const struct injection *injection, pid_t thread)
 {
+	const char *const refusal = refuse_thread(injection, thread);
 	long ignored;
 
-	if (!thread_has_users_of_main(injection->remote.pid, thread))
-		return other_user;
-	/* At any instruction. */
-	return injection->is_raw ? NULL : look_at(injection, thread, &ignored);
+	/* A raw one at any instruction. */
+	return refusal != NULL || injection->is_raw ? refusal
+						    : look_at(injection, thread, &ignored);
 }
 
 static void swap_threads(struct thread_list *list, size_t a, size_t b)
@@ -169,8 +179,9 @@ static const char *refuse_stop(const struct injection *injection, const struct t
 		return "is in a restartable sequence (rseq)";
 	if (tracee->has_signal)
 		return "has a signal to handle";
-	if (!thread_has_users_of_main(injection->remote.pid, tracee->thread))
-		return other_user;
+	const char *const refusal = refuse_thread(injection, tracee->thread);
+	if (refusal != NULL)
+		return refusal;
 	if (injection->is_raw)
 		return has_own_pointer(injection, tracee)
 			       ? NULL
@@ -245,8 +256,9 @@ static enum attempt try_threads(const struct injection *injection,
 			*refusal = "waits for a device or for a child (D)";
 			continue;
 		}
-		if (!thread_has_users_of_main(injection->remote.pid, thread)) {
-			*refusal = other_user;
+		const char *const reason = refuse_thread(injection, thread);
+		if (reason != NULL) {
+			*refusal = reason;
 			continue;
 		}
 		const enum attempt attempt =
@@ -299,6 +311,9 @@ static bool explain_refusal(const struct borrowed_thread *borrowed, size_t threa
 		error_set(err, ERROR_STATE,
 			"none of its %zu threads could be used in %d ms: the last one %s", threads,
 			patience_ms, refusal);
+	if (refusal == other_namespace)
+		return error_hint(err, "attach to its children, or start it with heapctl run; "
+				       "nothing was changed");
 	return error_hint(err, "try again; nothing was changed");
 }
 
