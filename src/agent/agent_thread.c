@@ -216,7 +216,11 @@ bool agent_thread_begin(bool is_child, struct error *err)
 		return true;
 	agent_thread_publish(NULL, false);
 	agent_thread_free(agent);
-	return error_system(err, errnum, "starting the agent's thread");
+	error_system(err, errnum, "starting the agent's thread");
+	if (errnum == EAGAIN)
+		return error_hint(err, "raise its limit of threads or memory (RLIMIT_NPROC, "
+				       "pids.max, RLIMIT_AS)");
+	return false;
 }
 
 enum {

@@ -206,6 +206,19 @@ static bool check_mapped(const struct target *target, bool wants_mapped, struct 
 	return error_hint(err, "attach without --mapped; heapctl account shows how much is mapped");
 }
 
+/* Other failures are what follows where it is stopped or frozen meanwhile. */
+static bool explain_stop(const struct process *process, struct error *err)
+{
+	struct error stop;
+
+	if (process_state_check(process, &stop) || stop.kind != ERROR_TIMEOUT)
+		return false;
+	const struct error failure = *err;
+	*err = stop;
+	return error_hint(
+		err, "%s%s%s", stop.hint, failure.hint[0] == '\0' ? "" : "; ", failure.hint);
+}
+
 /* Only where the process is: elsewhere its agent refuses to end, and says why. */
 static bool restore_functions(
 	const struct target *target, struct entry_result *entries, struct error *err)
@@ -222,8 +235,10 @@ static bool restore_functions(
 		.entries = (uint64_t)json_number(status, "sampler.entry_table"),
 		.count = (uint64_t)json_number(status, "sampler.entry_table_size"),
 	};
-	return agent.area == 0 || entry_restore(target->process.pid, &agent, entries, err) ||
-	       error_prefix(err, "restoring the functions of %s", target->label);
+	if (agent.area == 0 || entry_restore(target->process.pid, &agent, entries, err))
+		return true;
+	error_prefix(err, "restoring the functions of %s", target->label);
+	return explain_stop(&target->process, err);
 }
 
 /* Its thread removes the socket, if it can, before it ends. */
@@ -427,19 +442,6 @@ static bool note_problem(const struct process *process, enum attach_method metho
 	return true;
 }
 
-/* Other failures are what follows where it is stopped or frozen meanwhile. */
-static bool explain_stop(const struct process *process, struct error *err)
-{
-	struct error stop;
-
-	if (process_state_check(process, &stop) || stop.kind != ERROR_TIMEOUT)
-		return false;
-	const struct error failure = *err;
-	*err = stop;
-	return error_hint(
-		err, "%s%s%s", stop.hint, failure.hint[0] == '\0' ? "" : "; ", failure.hint);
-}
-
 /* It cannot be reached now: the process is stopped, say, or has no descriptor for a client. */
 static bool note_agent_stays(const struct process *process, struct error *err)
 {
@@ -486,6 +488,7 @@ static bool make(const struct process *process, const struct attach_request *req
 	/* Then the step that failed did so because of that. */
 	if (!process_has_agent_thread(process))
 		return explain_end(process, err);
+	(void)explain_stop(process, err);
 	/* Otherwise an agent of no use would stay there. */
 	return !attachment_end(&attachment->target, &answer, &ignored_result, &ignored) &&
 	       note_agent_stays(process, err);

@@ -119,8 +119,8 @@ static bool explain_silence(
 	if (remote_is_gone(&injection->remote))
 		return injection_explain_end(err);
 	error_set(err, ERROR_TIMEOUT, "%s for %d s", what, wait_ms / 1000);
-	return error_hint(err, "the machine is too busy, or the process is at a limit of its "
-			       "threads or memory: try again");
+	return error_hint(err, "raise its limit of memory or threads (RLIMIT_AS, RLIMIT_DATA, "
+			       "RLIMIT_NPROC), or try again if the machine is too busy");
 }
 
 /* One system call of the new thread. */

@@ -234,8 +234,8 @@ static enum tracee_outcome wait_for_stop(pid_t thread, int wait_ms, struct error
 			return TRACEE_GONE;
 	}
 	error_set(err, ERROR_TIMEOUT,
-		"thread %d did not stop: it waits for a device or for a child (D), or the machine "
-		"is too busy",
+		"thread %d did not stop: it waits for a device or for a child (D), or was frozen, "
+		"or the machine is too busy",
 		thread);
 	return TRACEE_STUCK;
 }
