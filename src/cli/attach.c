@@ -39,8 +39,9 @@ static const struct verb_option options[] = {
 		.help = "do not switch sampling on",
 		OPTION_SWITCH(struct attach_command, is_inactive) },
 	{ .name = "force",
-		.help = "also a program in a sandbox (seccomp), with more rights than its user, or "
-			"with a library that was cut; any of them may end it",
+		.help = "also a program in a sandbox (seccomp), with more rights than its user, "
+			"with a library that was cut, or in a control group at its limit of "
+			"memory; any of them may end it",
 		OPTION_SWITCH(struct attach_command, is_forced) },
 	{ .name = "json", .help = "print JSON", OPTION_SWITCH(struct attach_command, as_json) },
 	{ 0 },

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/proc_maps.h"
 #include "base/xalloc.h"
+#include "client/attach_room.h"
 #include "client/mapped_files.h"
 #include "client/process.h"
 #include "client/program.h"
@@ -263,9 +264,9 @@ bool attach_check(const struct process *process, bool is_forced, struct error *e
 	 */
 	return process_state_check(process, err) && may_trace(process, err) &&
 	       check_program(process, err) && wake_can_open_files(process, err) &&
-	       wake_can_make_thread(process, err) && check_threads(process, is_forced, err) &&
-	       check_rights(process, is_forced, err) && check_files(process, is_forced, err) &&
-	       check_folder(process, err);
+	       wake_can_make_thread(process, err) && attach_room_check(process, is_forced, err) &&
+	       check_threads(process, is_forced, err) && check_rights(process, is_forced, err) &&
+	       check_files(process, is_forced, err) && check_folder(process, err);
 }
 
 enum attach_advice attach_advise(

@@ -17,30 +17,11 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "client/control_group.h"
 #include "client/target.h"
 #include "watch/trigger.h"
 
-/*
- * How close a process is to the memory limit of its control group, and how much it waits for
- * memory (PSI). Version 1 and 2 of control groups; the tightest limit on the way up counts.
- */
-
 enum { CGROUP_PATH_BYTES = 4200 };
-
-/* The group that limits the memory of a process, as this process sees the hierarchy. */
-struct cgroup {
-	char folder[4096]; /* "" when none is visible */
-	size_t top_size;   /* of the mount point, which is a prefix of the folder */
-	bool is_first_version;
-	uint64_t memberships; /* a hash of the process' groups */
-};
-
-/*
- * Memory that the kernel cannot reclaim at once (without inactive file pages), as a share of the
- * limit: of the group or one above it, whichever is nearest to its limit. NAN without a limit.
- * `left_bytes`: how much more there may be before the first limit is reached; INFINITY without one.
- */
-double cgroup_share(const struct cgroup *group, double *left_bytes);
 
 /*
  * The file of the kernel's figures of memory pressure: the group's, or the whole machine's where

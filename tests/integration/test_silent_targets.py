@@ -14,6 +14,7 @@ import time
 import unittest
 
 from agent_host import PROGRAMS, Host
+from control_group import ControlGroup
 from gateway import GatewayCase
 from processes import AGENT, Case, HEAPCTL, agent_thread, jemalloc_path, stop, wait_until
 from test_top import FINE, Screen
@@ -55,25 +56,10 @@ class Silent(GatewayCase):
 
     def freeze(self, pid, mount=None):
         """Freezes a process with a control group of its own; skips where it cannot make one."""
-        second, first = pathlib.Path("/sys/fs/cgroup"), pathlib.Path("/sys/fs/cgroup/freezer")
-        mount = mount or (second if (second / "cgroup.controllers").exists() else first)
-        is_second = mount != first
-        group = mount / f"heapctl-test-{pid}"
-        file, frozen, thawed = ("cgroup.freeze", "1", "0") if is_second else ("freezer.state", "FROZEN", "THAWED")
-        try:
-            group.mkdir()
-        except OSError as error:
-            self.skipTest(f"no control group can be made here: {error}")
-
-        def thaw():
-            (group / file).write_text(thawed)
-            (group.parent / "cgroup.procs").write_text(str(pid))
-            group.rmdir()
-        self.addCleanup(thaw)
-        (group / "cgroup.procs").write_text(str(pid))
-        (group / file).write_text(frozen)
-        file_of_state = group / ("cgroup.events" if is_second else file)
-        wait_until(lambda: "FROZEN" in file_of_state.read_text() or "frozen 1" in file_of_state.read_text(), "the freezer")
+        group = ControlGroup(self, "freezer", mount)
+        group.add(pid)
+        self.addCleanup(group.thaw)
+        group.freeze()
 
     def hung(self, *arguments):
         os.makedirs(self.agents, mode=0o700, exist_ok=True)

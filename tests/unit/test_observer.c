@@ -21,8 +21,7 @@ struct tree {
 };
 
 static const char *const folders[] = { "", "/outer", "/outer/inner" };
-static const char *const names[] = { "memory.max", "memory.current", "memory.stat",
-	"memory.pressure", "memory.limit_in_bytes", "memory.usage_in_bytes" };
+static const char *const names[] = { "memory.pressure" };
 
 static int make_tree(void **state)
 {
@@ -65,83 +64,6 @@ static void put(const struct tree *tree, const char *folder, const char *name, c
 
 	snprintf(path, sizeof path, "%s%s/%s", tree->top, folder, name);
 	assert_true(file_write(path, text, strlen(text), 0600, &err));
-}
-
-static double share_of(const struct cgroup *group)
-{
-	double left_bytes;
-
-	return cgroup_share(group, &left_bytes);
-}
-
-static void what_is_left_is_that_of_the_limit_that_is_reached_first(void **state)
-{
-	const struct tree *const tree = *state;
-	double left_bytes = 0;
-
-	put(tree, "/outer/inner", "memory.max", "1000\n");
-	put(tree, "/outer/inner", "memory.current", "900\n");
-	put(tree, "/outer", "memory.max", "100000\n");
-	put(tree, "/outer", "memory.current", "99950\n");
-	(void)cgroup_share(&tree->group, &left_bytes);
-	assert_true(left_bytes == 50);
-	put(tree, "/outer", "memory.max", "max\n");
-	(void)cgroup_share(&tree->group, &left_bytes);
-	assert_true(left_bytes == 100);
-	put(tree, "/outer/inner", "memory.current", "1100\n");
-	(void)cgroup_share(&tree->group, &left_bytes);
-	assert_true(left_bytes == 0);
-	put(tree, "/outer/inner", "memory.max", "max\n");
-	(void)cgroup_share(&tree->group, &left_bytes);
-	assert_true(isinf(left_bytes));
-}
-
-static void the_tightest_limit_on_the_way_up_counts(void **state)
-{
-	const struct tree *const tree = *state;
-
-	put(tree, "/outer/inner", "memory.max", "1000\n");
-	put(tree, "/outer/inner", "memory.current", "500\n");
-	assert_true(share_of(&tree->group) == 0.5);
-	put(tree, "/outer", "memory.max", "2000\n");
-	put(tree, "/outer", "memory.current", "1800\n");
-	assert_true(share_of(&tree->group) == 0.9);
-	put(tree, "/outer", "memory.max", "max\n");
-	assert_true(share_of(&tree->group) == 0.5);
-}
-
-static void pages_that_can_be_read_again_do_not_count(void **state)
-{
-	const struct tree *const tree = *state;
-
-	put(tree, "/outer/inner", "memory.max", "1000\n");
-	put(tree, "/outer/inner", "memory.current", "900\n");
-	put(tree, "/outer/inner", "memory.stat", "anon 400\nfile 500\ninactive_file 300\n");
-	assert_true(share_of(&tree->group) == 0.6);
-}
-
-static void the_first_version_has_other_names(void **state)
-{
-	struct tree *const tree = *state;
-
-	tree->group.is_first_version = true;
-	put(tree, "/outer/inner", "memory.limit_in_bytes", "9223372036854771712\n");
-	put(tree, "/outer/inner", "memory.usage_in_bytes", "900\n");
-	assert_true(isnan(share_of(&tree->group)));
-	put(tree, "/outer/inner", "memory.limit_in_bytes", "1000\n");
-	put(tree, "/outer/inner", "memory.stat", "inactive_file 1\ntotal_inactive_file 100\n");
-	assert_true(share_of(&tree->group) == 0.8);
-}
-
-static void no_limit_is_no_share(void **state)
-{
-	const struct tree *const tree = *state;
-	const struct cgroup none = { 0 };
-
-	put(tree, "/outer/inner", "memory.max", "max\n");
-	put(tree, "/outer/inner", "memory.current", "900\n");
-	assert_true(isnan(share_of(&tree->group)));
-	assert_true(isnan(share_of(&none)));
 }
 
 static void pressure_is_that_of_the_group(void **state)
@@ -283,11 +205,6 @@ static void the_kernel_of_this_machine_takes_it(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	TREE_TEST(the_tightest_limit_on_the_way_up_counts),
-	TREE_TEST(what_is_left_is_that_of_the_limit_that_is_reached_first),
-	TREE_TEST(pages_that_can_be_read_again_do_not_count),
-	TREE_TEST(the_first_version_has_other_names),
-	TREE_TEST(no_limit_is_no_share),
 	TREE_TEST(pressure_is_that_of_the_group),
 	cmocka_unit_test(the_kernel_is_reported_share_and_window),
 	cmocka_unit_test(what_the_kernel_refuses_is_reported),

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Attaching to processes whose control group or namespaces are in the way."""
+import os
+import subprocess
+import sys
+import unittest
+
+from agent_host import only_root
+from control_group import ControlGroup
+from processes import HEAPCTL, agent_thread, children_of, is_alive, need, wait_until
+from test_attach import AttachCase
+
+MIB = 1 << 20
+HOLDS_MEMORY = "import time\nheld = bytes(b'x' * (20 << 20))\nprint('ready', flush=True)\ntime.sleep(600)"
+# Its main thread's children belong to another pid namespace; the other thread's do not.
+OPENS_NAMESPACE = """
+import ctypes, os, sys, threading, time
+if sys.argv[1] == "threads":
+    threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.unshare(0x20000000) != 0:
+    print(os.strerror(ctypes.get_errno()), flush=True)
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+class Groups(AttachCase):
+    def assert_refused(self, pid, words):
+        """By attach, and foretold by doctor; the process goes on."""
+        self.assertRegex(self.attach(pid, code=1)[1], words)
+        self.assertRegex(" ".join(self.heapctl("doctor", pid, code=None)[0].split()), "heapctl attach would refuse: .*" + words)
+        self.assertIsNone(agent_thread(pid))
+        self.assertTrue(is_alive(pid))
+
+    def test_that_permits_no_more_threads(self):
+        process = self.start_python()
+        group = ControlGroup(self, "pids")
+        group.add(process.pid)
+        for limit in (1, 2):
+            group.write("pids.max", limit)
+            self.assert_refused(process.pid, rf"its control group may have {limit - 1} more threads, and that takes 2")
+        group.write("pids.max", 3)
+        self.attach(process.pid)
+        self.detach(process.pid)
+
+    def test_that_is_at_its_limit_of_memory(self):
+        """The kernel would end it for the memory of the agent."""
+        group = ControlGroup(self, "memory")
+        file = "memory.max" if group.is_second else "memory.limit_in_bytes"
+        process = self.start_python(HOLDS_MEMORY, stdout=subprocess.PIPE, preexec_fn=lambda: group.write("cgroup.procs", os.getpid()))
+        group.pids.append(process.pid)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        group.write(file, int(group.read("memory.current" if group.is_second else "memory.usage_in_bytes")) + MIB // 2)
+        self.assert_refused(process.pid, r"its control group has [0-9.]+ [KM]iB left up to its limit of memory, and the agent may take [0-9.]+ MiB")
+        group.write(file, 1024 * MIB)
+        self.attach(process.pid)
+        self.detach(process.pid)
+        self.assertTrue(is_alive(process.pid))
+
+    def detach_slowly(self, pid):
+        """The child process that restores functions waits before it begins."""
+        slow = self.start(need("strace"), "-f", "-o", "/dev/null", "-e", "trace=flock", "--inject=flock:delay_enter=2000000", HEAPCTL, "detach", str(pid),
+                          env=dict(self.environment, ASAN_OPTIONS="detect_leaks=0"), stderr=subprocess.PIPE, text=True)
+        wait_until(lambda: slow.poll() is not None or any(children_of(child) for child in children_of(slow.pid)), "the child process")
+        return slow
+
+    def test_that_is_frozen_while_functions_are_restored(self):
+        # Being frozen ends some waits of a program with EINTR; Python waits again.
+        process = self.start_python()
+        group = ControlGroup(self, "freezer")
+        group.add(process.pid)
+        self.addCleanup(group.thaw)
+        message = ""
+        # On a busy machine the detach may be done before the group is frozen.
+        while message == "":
+            self.attach(process.pid, "--method", "entry")
+            slow = self.detach_slowly(process.pid)
+            group.freeze()
+            message = slow.communicate(timeout=60)[1]
+            group.thaw()
+        self.assertRegex(message, r"^heapctl: \S+ is frozen with its control group \(thaw the group ")
+        self.detach(process.pid)
+        self.assertTrue(is_alive(process.pid))
+
+
+@only_root
+class Namespaces(AttachCase):
+    def start_it(self, mode):
+        process = self.start(sys.executable, "-c", OPENS_NAMESPACE, mode, stdout=subprocess.PIPE, text=True)
+        said = process.stdout.readline()
+        if said != "ready\n":
+            self.skipTest(f"no namespaces can be made here: {said}")
+        return process
+
+    def test_a_thread_that_may_start_no_other_is_not_borrowed(self):
+        process = self.start_it("threads")
+        for _ in range(5):
+            self.attach(process.pid)
+            self.detach(process.pid)
+
+    def test_a_process_whose_children_belong_to_another(self):
+        process = self.start_it("alone")
+        self.assertRegex(self.attach(process.pid, code=1)[1], r"may start none, as its children belong to another namespace \(unshare, setns\) "
+                         r"\(attach to its children, or start it with heapctl run; nothing was changed\)")
+        self.assertIsNone(agent_thread(process.pid))
+        self.assertTrue(is_alive(process.pid))
+
+
+if __name__ == "__main__":
+    unittest.main()
