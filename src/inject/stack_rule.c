@@ -2,8 +2,10 @@
 #include "inject/stack_rule.h"
 
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "base/xalloc.h"
+#include "inject/signal_frame.h"
 #include "unwind/step.h"
 
 /* --- The rule --- */
@@ -32,6 +34,7 @@ static const char *refusal_of(enum stack_kind kind, bool is_waiting)
 	switch (kind) {
 	case STACK_LIBC:
 	case STACK_WAITING:
+	case STACK_JOINING:
 		return "is in the C library";
 	case STACK_LOADER:
 		return "is loading a library";
@@ -51,6 +54,11 @@ static const char *refusal_of(enum stack_kind kind, bool is_waiting)
 	}
 }
 
+static bool is_of_libc(enum stack_kind kind)
+{
+	return kind == STACK_LIBC || kind == STACK_WAITING || kind == STACK_JOINING;
+}
+
 /*
  * Of the frames from `first` to `limit`: those of the thread itself, or of what a signal has
  * interrupted.
@@ -60,11 +68,13 @@ static const char *context_refusal(
 {
 	size_t code = first;
 
-	while (code < limit &&
-		(stack->kinds[code] == STACK_LIBC || stack->kinds[code] == STACK_WAITING))
+	while (code < limit && is_of_libc(stack->kinds[code]))
 		code++;
 	/* The outermost of them is the function that the program has called. */
-	const bool is_waiting = code > first && may_wait && stack->kinds[code - 1] == STACK_WAITING;
+	const enum stack_kind called = code > first ? stack->kinds[code - 1] : STACK_CODE;
+	const bool is_waiting =
+		may_wait && (called == STACK_WAITING ||
+				    (called == STACK_JOINING && first == 0 && stack->is_in_futex));
 	if (code > first && !is_waiting)
 		return refusal_of(STACK_LIBC, false);
 	if (!is_waiting && (!stack->is_complete || stack->count == 0))
@@ -146,6 +156,15 @@ static void read_makecontext(struct stack_waiting *waiting, const struct remote_
 		remote_copy_some(remote, function.begin, waiting->makecontext_code, size);
 }
 
+static void add_functions(struct stack_functions *functions, const struct remote_process *remote,
+	const struct remote_module *libc, const char *const names[], size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		functions->count += remote_functions(remote, libc, names[i],
+			functions->functions + functions->count,
+			STACK_FUNCTIONS_MAX - functions->count);
+}
+
 void stack_waiting_find(struct stack_waiting *waiting, const struct remote_process *remote)
 {
 	/* Not those that wait for a lock, which may be the allocator's. */
@@ -154,32 +173,41 @@ void stack_waiting_find(struct stack_waiting *waiting, const struct remote_proce
 		"recv", "__recv_chk", "recvfrom", "recvmsg", "recvmmsg", "accept", "accept4",
 		"wait", "wait3", "wait4", "waitpid", "waitid", "pause", "sigsuspend", "sigwait",
 		"sigwaitinfo", "sigtimedwait", "nanosleep", "clock_nanosleep", "usleep", "sleep",
-		"pthread_cond_wait", "pthread_cond_timedwait", "pthread_cond_clockwait", "cnd_wait",
-		"cnd_timedwait", "sem_wait", "sem_timedwait", "sem_clockwait", "pthread_join",
-		"pthread_timedjoin_np", "pthread_clockjoin_np", "thrd_join", "thrd_sleep",
-		"pthread_barrier_wait", "semop", "semtimedop", "msgrcv", "mq_receive",
-		"mq_timedreceive" };
+		"sem_wait", "sem_timedwait", "sem_clockwait", "thrd_sleep", "pthread_barrier_wait",
+		"semop", "semtimedop", "msgrcv", "mq_receive", "mq_timedreceive" };
+	/* A thread's stack is released with a lock, and a mutex may need memory for priorities. */
+	static const char *const joining[] = { "pthread_join", "pthread_timedjoin_np",
+		"pthread_clockjoin_np", "thrd_join", "pthread_cond_wait", "pthread_cond_timedwait",
+		"pthread_cond_clockwait", "cnd_wait", "cnd_timedwait" };
 
 	*waiting = (struct stack_waiting){ 0 };
 	musl_code_find(&waiting->musl, remote);
 	for (size_t i = 0; i < remote->count && !remote->has_musl; i++) {
-		if (remote->modules[i].role != REMOTE_LIBC || remote->modules[i].is_apart)
+		const struct remote_module *const module = &remote->modules[i];
+		if (module->role != REMOTE_LIBC || module->is_apart)
 			continue;
-		read_makecontext(waiting, remote, &remote->modules[i]);
-		for (size_t j = 0; j < sizeof names / sizeof *names; j++)
-			waiting->count += remote_functions(remote, &remote->modules[i], names[j],
-				waiting->functions + waiting->count,
-				STACK_WAITING_MAX - waiting->count);
+		read_makecontext(waiting, remote, module);
+		add_functions(
+			&waiting->waiting, remote, module, names, sizeof names / sizeof *names);
+		add_functions(&waiting->joining, remote, module, joining,
+			sizeof joining / sizeof *joining);
 	}
 }
 
-static bool is_waiting_function(const struct stack_waiting *waiting, uint64_t pc)
+static bool is_in_functions(const struct stack_functions *functions, uint64_t pc)
 {
-	for (size_t i = 0; i < waiting->count; i++) {
-		if (pc >= waiting->functions[i].begin && pc < waiting->functions[i].end)
+	for (size_t i = 0; i < functions->count; i++) {
+		if (pc >= functions->functions[i].begin && pc < functions->functions[i].end)
 			return true;
 	}
 	return false;
+}
+
+static enum stack_kind kind_in_libc(const struct stack_waiting *waiting, uint64_t pc)
+{
+	if (is_in_functions(&waiting->joining, pc))
+		return STACK_JOINING;
+	return is_in_functions(&waiting->waiting, pc) ? STACK_WAITING : STACK_LIBC;
 }
 
 /* --- The walk --- */
@@ -215,7 +243,7 @@ static enum stack_kind kind_of(const struct remote_module *module,
 		return STACK_UNKNOWN;
 	switch (module->role) {
 	case REMOTE_LIBC:
-		return is_waiting_function(waiting, pc) ? STACK_WAITING : STACK_LIBC;
+		return kind_in_libc(waiting, pc);
 	case REMOTE_LOADER:
 		return STACK_LOADER;
 	case REMOTE_ALLOCATOR:
@@ -236,42 +264,129 @@ static struct unwind_rule rule_of(const struct remote_module *module, uint64_t p
 		module->table.rows, module->table.count, (uint32_t)(pc - module->begin));
 }
 
+/* Whether a handler returns to this frame, also where no unwind information says so. */
+static bool is_signal_frame(const struct remote_process *remote, const struct stack_bytes *copy,
+	const struct unwind_frame *frame)
+{
+	const uint64_t at = frame->sp - sizeof(uint64_t) - copy->address;
+
+	return !frame->is_exact_pc && copy->size >= SIGNAL_FRAME_BYTES &&
+	       at <= copy->size - SIGNAL_FRAME_BYTES && signal_frame_is(remote, copy->bytes + at);
+}
+
+struct frame_walk {
+	const struct remote_process *remote;
+	const struct stack_waiting *waiting;
+	struct stack_bytes *copy;
+	uint64_t top; /* as the thread's registers say it */
+	struct unwind_frame frame;
+	bool has_frame;
+	/*
+	 * From code without unwind information on, at `unproven`, the signal's frame that the walk
+	 * has to come to next: its stack pointer. A handler leaves the frame pointer of what it
+	 * has interrupted as it is, and the chain of frame pointers passes all in between.
+	 */
+	bool is_unproven;
+	uint64_t unproven, next_signal; /* UINT64_MAX: there is none */
+};
+
+static void seek_signal(struct frame_walk *walk)
+{
+	const struct stack_bytes *const copy = walk->copy;
+	const uint64_t first = (walk->frame.sp - copy->address + 7) & ~UINT64_C(7);
+	const uint64_t to_top = walk->top - copy->address;
+	const uint64_t end =
+		walk->top > walk->frame.sp && to_top < copy->size ? to_top : copy->size;
+
+	walk->is_unproven = true;
+	walk->unproven = walk->frame.sp;
+	walk->next_signal = UINT64_MAX;
+	if (walk->frame.sp < copy->address || first >= end)
+		return;
+	const uint64_t found = signal_frame_find(
+		walk->remote, copy->address + first, copy->bytes + first, (size_t)(end - first));
+	if (found != 0)
+		walk->next_signal = found + sizeof(uint64_t);
+}
+
+static bool has_missed_signal(const struct frame_walk *walk)
+{
+	return walk->is_unproven && walk->next_signal != UINT64_MAX &&
+	       (!walk->has_frame || walk->frame.sp > walk->next_signal);
+}
+
+static struct unwind_rule next_rule(struct frame_walk *walk, const struct remote_module *module)
+{
+	struct unwind_rule rule = rule_of(module, unwind_lookup_pc(&walk->frame));
+
+	/* All of that is another matter with musl: see add_words(). */
+	if (walk->remote->has_musl)
+		return rule;
+	if (is_signal_frame(walk->remote, walk->copy, &walk->frame))
+		rule = (struct unwind_rule){ .cfa = UNWIND_CFA_SIGNAL };
+	if (rule.cfa == UNWIND_CFA_SIGNAL)
+		walk->is_unproven = false;
+	else if (rule.cfa == UNWIND_CFA_NONE && !walk->is_unproven)
+		seek_signal(walk);
+	return rule;
+}
+
+static bool step(struct frame_walk *walk, struct unwind_rule rule)
+{
+	if (rule.cfa != UNWIND_CFA_NONE)
+		return unwind_step(UNWIND_OWN_MACHINE, rule, &walk->frame, read_word, walk->copy);
+	/* musl's frames keep no chain. */
+	return !walk->remote->has_musl &&
+	       unwind_step_chain(UNWIND_OWN_MACHINE, &walk->frame, read_word, walk->copy);
+}
+
+/* Where makecontext() or musl lets a stack end. */
+static bool is_end(const struct frame_walk *walk)
+{
+	const struct unwind_frame *const frame = &walk->frame;
+
+	return !frame->is_exact_pc &&
+	       (stack_is_context_end(walk->waiting, frame->pc) ||
+		       (walk->remote->has_musl &&
+			       musl_is_start(&walk->waiting->musl, walk->remote, frame->pc)));
+}
+
 bool stack_visit(const struct remote_process *remote, const struct stack_waiting *waiting,
 	const struct stack_registers *registers,
 	bool (*visit)(void *context, const struct stack_frame *frame), void *context)
 {
 	CLEANUP(free_cleanup) struct stack_bytes *copy = xmalloc(sizeof *copy);
-	struct unwind_frame frame = {
-		.pc = registers->pc, .sp = registers->sp, .fp = registers->fp, .is_exact_pc = true
-	};
+	struct frame_walk walk = { .remote = remote,
+		.waiting = waiting,
+		.copy = copy,
+		.top = registers->top,
+		.frame = { .pc = registers->pc,
+			.sp = registers->sp,
+			.fp = registers->fp,
+			.is_exact_pc = true },
+		.has_frame = true };
 
-	memcpy(frame.scratch, registers->scratch, sizeof frame.scratch);
-	copy->address = frame.sp;
-	copy->size = remote_copy_some(remote, frame.sp, copy->bytes, sizeof copy->bytes);
-	for (int i = 0; i < STACK_FRAMES_MAX; i++) {
-		const uint64_t pc = unwind_lookup_pc(&frame);
-		if (!frame.is_exact_pc && (stack_is_context_end(waiting, frame.pc) ||
-						  (remote->has_musl && musl_is_start(&waiting->musl,
-									       remote, frame.pc))))
+	memcpy(walk.frame.scratch, registers->scratch, sizeof walk.frame.scratch);
+	copy->address = registers->sp;
+	copy->size = remote_copy_some(remote, registers->sp, copy->bytes, sizeof copy->bytes);
+	/* One is left for a signal's frame. */
+	for (int i = 1; i < STACK_FRAMES_MAX && walk.has_frame && !has_missed_signal(&walk); i++) {
+		const struct unwind_frame *const frame = &walk.frame;
+		if (is_end(&walk))
 			return true;
+		const uint64_t pc = unwind_lookup_pc(frame);
 		const struct remote_module *const module = remote_find(remote, pc);
-		const struct unwind_rule rule = rule_of(module, pc);
-
-		if (!visit(context, &(struct stack_frame){ module, rule, pc, frame.pc, frame.sp,
-					    frame.is_exact_pc }))
+		const struct unwind_rule rule = next_rule(&walk, module);
+		if (!visit(context, &(struct stack_frame){ module, rule, pc, frame->pc, frame->sp,
+					    frame->is_exact_pc }))
 			return false;
 		if (rule.cfa == UNWIND_CFA_END)
 			return true;
-		/* Its frames keep no chain. */
-		if (remote->has_musl && rule.cfa == UNWIND_CFA_NONE)
-			return false;
-		const bool has_caller =
-			rule.cfa == UNWIND_CFA_NONE
-				? unwind_step_chain(UNWIND_OWN_MACHINE, &frame, read_word, copy)
-				: unwind_step(UNWIND_OWN_MACHINE, rule, &frame, read_word, copy);
-		if (!has_caller)
-			return false;
+		walk.has_frame = step(&walk, rule);
 	}
+	if (has_missed_signal(&walk))
+		visit(context, &(struct stack_frame){
+				       .rule = { .cfa = UNWIND_CFA_SIGNAL }, .sp = walk.unproven });
 	return false;
 }
 
@@ -321,7 +436,11 @@ void stack_walk(struct thread_stack *stack, const struct remote_process *remote,
 {
 	struct kinds_walk walk = { stack, waiting, registers };
 
-	*stack = (struct thread_stack){ .is_in_call = registers->is_in_call };
+	const bool is_in_futex =
+		registers->call == SYS_futex || registers->call == SYS_restart_syscall;
+
+	*stack = (struct thread_stack){ .is_in_call = registers->is_in_call,
+		.is_in_futex = registers->is_in_call && is_in_futex };
 	stack->is_complete = stack_visit(remote, waiting, registers, add_kind, &walk);
 	if (remote->has_musl && !stack->is_complete)
 		add_words(stack, remote, &waiting->musl, registers);

@@ -27,6 +27,7 @@ enum stack_kind {
 	STACK_CODE,    /* of the program, or of a library without a malloc */
 	STACK_LIBC,    /* the C library */
 	STACK_WAITING, /* one of its functions that wait without a lock */
+	STACK_JOINING, /* one that takes a lock or releases memory after its wait (futex) */
 	STACK_LOADER,
 	STACK_ALLOCATOR,
 	STACK_WITH_MALLOC, /* a program that brings a malloc of its own: may be in it */
@@ -41,6 +42,7 @@ struct thread_stack {
 	size_t count;
 	bool is_complete; /* the outermost frame is the last one */
 	bool is_in_call;  /* the thread is in a system call */
+	bool is_in_futex; /* which is that one */
 };
 
 /*
@@ -53,14 +55,19 @@ bool stack_is_outside(
 /* NULL when it is safe; else what the thread is doing, as the end of "the thread ...". */
 const char *stack_refusal(const struct thread_stack *stack);
 
-/* The functions of the C library that wait without a lock. */
-enum { STACK_WAITING_MAX = 192 };
+/* Functions of the C library. */
+enum { STACK_FUNCTIONS_MAX = 192 };
+
+struct stack_functions {
+	struct remote_function functions[STACK_FUNCTIONS_MAX];
+	size_t count;
+};
 
 enum { STACK_MAKECONTEXT_MAX = 2048 };
 
+/* What a walk has to know of the C library: those that wait, first of all. */
 struct stack_waiting {
-	struct remote_function functions[STACK_WAITING_MAX];
-	size_t count;
+	struct stack_functions waiting, joining; /* STACK_WAITING, STACK_JOINING */
 	/* The code of makecontext(), which refers to where the first function of a stack returns.
 	 */
 	uint64_t makecontext;

@@ -89,6 +89,23 @@ class Places(PlacesCase):
         self.assertIn("can-attach", self.heapctl("doctor", process.pid, "--json", code=1)[0])
         self.assert_attaches(process)
 
+    def test_a_handler_that_interrupted_a_lock(self):
+        """In thrd_join(), which a walk shows; in malloc(), without unwind information that leads there."""
+        started = []
+        for mode in ("joining", "hidden", "restoring"):
+            process = self.start(PROGRAMS / "trapped_calls", mode, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            line = process.stdout.readline()
+            if "Invalid argument" in line:
+                self.skipTest(f"Linux 5.11 or later is needed: {line}")
+            self.assertEqual(line, "ready\n")
+            # Each takes the five seconds that heapctl tries for.
+            started.append((process, subprocess.Popen([HEAPCTL, "attach", str(process.pid)], env=self.environment, stderr=subprocess.PIPE, text=True)))
+        for process, command in started:
+            with self.subTest(mode=process.args[1]):
+                _, message = command.communicate(timeout=120)
+                self.assertRegex(message, "the last one is in a signal handler")
+                self.assert_unharmed(process)
+
     def test_a_handler_that_returns_late_into_the_borrowed_code(self):
         process = self.start_places("handling")
         # The leak checker cannot work in a process that is traced.

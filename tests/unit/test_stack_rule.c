@@ -7,16 +7,16 @@
 #include "unit.h"
 
 /*
- * A stack by letters, innermost first: c code, l C library, w a function of it that waits, o the
- * loader, a allocator, m program with a malloc, u unknown code, s signal handler, r what was not
- * read. '$' at the end: walked to its end.
+ * A stack by letters, innermost first: c code, l C library, w a function of it that waits, j one
+ * that takes a lock after its wait, o the loader, a allocator, m program with a malloc, u unknown
+ * code, s signal handler, r what was not read. '$' at the end: walked to its end.
  */
 static struct thread_stack make(const char *letters, bool is_in_call)
 {
-	static const char names[] = "clwoamusr";
+	static const char names[] = "clwjoamusr";
 	static const enum stack_kind kinds[] = { STACK_CODE, STACK_LIBC, STACK_WAITING,
-		STACK_LOADER, STACK_ALLOCATOR, STACK_WITH_MALLOC, STACK_UNKNOWN, STACK_SIGNAL,
-		STACK_UNREAD };
+		STACK_JOINING, STACK_LOADER, STACK_ALLOCATOR, STACK_WITH_MALLOC, STACK_UNKNOWN,
+		STACK_SIGNAL, STACK_UNREAD };
 	struct thread_stack stack = { .is_in_call = is_in_call };
 
 	for (; *letters != '\0' && *letters != '$'; letters++)
@@ -59,7 +59,7 @@ static void code_with_nothing_else_below(void **state)
 static void a_waiting_function_in_a_system_call(void **state)
 {
 	(void)state;
-	assert_safe("lwccllc$", true); /* pthread_cond_wait, by an inner function */
+	assert_safe("lwccllc$", true); /* by an inner function */
 	assert_safe("wcc", true);
 	assert_safe("wu", true); /* called by code made at run time */
 	assert_safe("wmmllc$", true);
@@ -108,6 +108,21 @@ static void a_handler_that_interrupted_no_lock(void **state)
 	assert_refused("wcsll$", true, "is in a signal handler");
 }
 
+static void a_function_that_takes_a_lock_after_its_wait(void **state)
+{
+	struct thread_stack stack = make("ljccllc$", true);
+
+	(void)state;
+	/* In another system call: it releases the stack of a thread that it has joined. */
+	assert_string_equal(stack_refusal(&stack), "is in the C library");
+	stack.is_in_futex = true;
+	assert_null(stack_refusal(&stack));
+	/* Where a handler has interrupted it, it may be at any instruction. */
+	stack = make("wcsljccllc$", true);
+	stack.is_in_futex = true;
+	assert_string_equal(stack_refusal(&stack), "is in a signal handler");
+}
+
 static void what_will_not_return_to_the_code(void **state)
 {
 	enum { CODE = 0x1000, SIZE = 0x100 };
@@ -152,6 +167,7 @@ int main(void)
 		cmocka_unit_test(a_waiting_function_in_a_system_call),
 		cmocka_unit_test(what_holds_a_lock_below),
 		cmocka_unit_test(a_handler_that_interrupted_no_lock),
+		cmocka_unit_test(a_function_that_takes_a_lock_after_its_wait),
 		cmocka_unit_test(what_will_not_return_to_the_code),
 		cmocka_unit_test(the_end_of_a_coroutine),
 	};
