@@ -323,7 +323,8 @@ def measure(database, folder):
         print(f"  {SEEDS} fleets of known truth:")
         good &= fleet_truth.report(counts, SEEDS)
         print(f"  {SEEDS} of hosts whose sizes are as different as those of the large fleet:")
-        good &= fleet_truth.report(wide, SEEDS)
+        # On the smallest of such hosts twelve times as much is little.
+        good &= fleet_truth.report(wide, SEEDS, least=0.9)
     return good
 
 

@@ -164,14 +164,14 @@ def ask(fleet, counts, question):
     counts.find("outliers by size", named(ask_growing_hosts(counts, question)), (f"h{HEAVY_HOST}", f"site{HEAVY_SITE}"))
 
 
-def report(counts, seeds):
-    """Whether all is as it has to be. Holm's rule lets one answer in twenty name something by chance, so three in twenty are rare (2%); outliers are not
-    tested, and some of the hosts that differ by chance are above 3.5."""
+def report(counts, seeds, least=1):
+    """Whether all is as it has to be, with what was planted first in a share of `least`. Holm's rule lets one answer in twenty name something by chance,
+    so three in twenty are rare (2%); outliers are not tested, and some of the hosts that differ by chance are above 3.5."""
     good = True
     for question, found in counts.found.items():
         false = counts.false[question]
         is_tested = question != "outliers by size"
-        good &= found == seeds and (not is_tested or false <= max(3, 0.15 * seeds))
+        good &= found >= least * seeds and (not is_tested or false <= max(3, 0.15 * seeds))
         print(f"  {question}: what was planted is first in {found} of {seeds} seeds, {false} others"
               + ("" if is_tested else f" of {SITES * HOSTS * seeds} hosts and sites (not tested: above 3.5)"))
     for question, count in counts.all.items():
