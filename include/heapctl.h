@@ -128,7 +128,8 @@ HEAPCTL_API int heapctl_is_started(void);
 
 /*
  * Ends the agent, joins its thread and removes the socket. Kept runs stay. Then an object that
- * contains libheapctl.a may be unloaded.
+ * contains libheapctl.a may be unloaded: call this before dlclose(), not in a destructor. One that
+ * has sampled stays loaded, because another thread may be in its code.
  */
 HEAPCTL_API void heapctl_stop(void);
 

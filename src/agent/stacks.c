@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/stacks.h"
 
+#include "base/loaded_module.h"
 #include "unwind/backtrace.h"
 
 static struct {
@@ -75,7 +76,10 @@ void stacks_give_back(struct allocator *allocator)
 	allocator_backtrace *now = NULL;
 	struct error ignored;
 
-	if (!stacks.taken_over || !allocator_backtrace_get(allocator, &now, &ignored))
+	if (!stacks.taken_over)
+		return;
+	loaded_module_keep_own();
+	if (!allocator_backtrace_get(allocator, &now, &ignored))
 		return;
 	if (now == take_stack && !allocator_backtrace_set(allocator, stacks.before, &ignored))
 		return;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/loaded_module.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <linux/futex.h>
 #include <stdint.h>
@@ -63,6 +64,48 @@ bool loaded_module_is_whole(const struct dl_phdr_info *info)
 	}
 	return last == NULL || is_readable(info->dlpi_addr + last->p_vaddr + last->p_filesz - 1);
 }
+
+#if defined(__GLIBC__)
+/* This module's own; none in a static program. */
+extern const ElfW(Dyn) own_dynamic[] __asm__("_DYNAMIC")
+	__attribute__((weak, visibility("hidden")));
+
+/* A program, and libheapctl.so, are never unloaded. */
+static bool may_be_unloaded(void)
+{
+	for (const ElfW(Dyn) *entry = own_dynamic; entry != NULL && entry->d_tag != DT_NULL;
+		entry++) {
+		if (entry->d_tag == DT_FLAGS_1)
+			return (entry->d_un.d_val & (DF_1_NODELETE | DF_1_PIE)) == 0;
+	}
+	return own_dynamic != NULL;
+}
+
+/*
+ * musl unloads nothing. Each call of its loader that fails leaves a text with the thread. A thread
+ * that ends with one takes two locks in the order opposite to fork() (musl 1.2.3), so the process
+ * may stand still for ever: in programs with musl no thread of ours may make such a call.
+ */
+void loaded_module_keep_own(void)
+{
+	Dl_info info;
+
+	if (!may_be_unloaded())
+		return;
+	loader_use_begin();
+	/* Found by its name, because the linker warns of its use in a static program. */
+	void *(*const open)(const char *, int) =
+		__extension__(void *(*)(const char *, int)) dlsym(RTLD_DEFAULT, "dlopen");
+	if (open != NULL && dladdr(__extension__(void *) loaded_module_keep_own, &info) != 0 &&
+		info.dli_fname != NULL)
+		(void)open(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+	loader_use_end();
+}
+#else
+void loaded_module_keep_own(void)
+{
+}
+#endif
 
 struct cut_search {
 	char *path;

@@ -26,6 +26,13 @@ bool loaded_module_has_headers(const struct dl_phdr_info *info);
 bool loaded_module_is_whole(const struct dl_phdr_info *info);
 
 /*
+ * Keeps the module that contains this code in the process, because other threads may still be in it
+ * when the program unloads it. In vain where the program is just doing that. Takes the loader's
+ * lock, which the program may hold while it waits for the agent's thread: not there.
+ */
+void loaded_module_keep_own(void);
+
+/*
  * Whether all are, of this process: the loader itself reads any of them when it is asked for a
  * symbol. If not, `path` gets the file's, cut off at `size` bytes with the NUL; "" for the program.
  * Takes the loader's lock.

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "base/loaded_module.h"
 #include "base/loader_use.h"
 #include "sampler/entries.h"
 
@@ -157,28 +158,11 @@ static void replace_all(void)
 	(void)got_replace(loader_entries, loader_count, &ignored);
 }
 
-/*
- * Threads may be in an entry, and the program may have kept its address, when all is taken out: a
- * plugin that contains this code must not be unloaded any more.
- *
- * musl unloads nothing. Each call of its loader that fails leaves a text with the thread. A thread
- * that ends with one takes two locks in the order opposite to fork() (musl 1.2.3), so the process
- * may stand still for ever: in programs with musl no thread of ours may make such a call.
- */
+/* The program may have kept the address of an entry, too. */
 void interposer_pin(void)
 {
-#if defined(__GLIBC__)
-	loader_use_begin();
-	/* Found by its name, because the linker warns of its use in a static program. */
-	void *(*const open)(const char *, int) =
-		__extension__(void *(*)(const char *, int)) dlsym(RTLD_DEFAULT, "dlopen");
-	Dl_info info;
-
-	if (interposer.was_installed && open != NULL &&
-		dladdr(__extension__(void *) replace_all, &info) != 0 && info.dli_fname != NULL)
-		(void)open(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-	loader_use_end();
-#endif
+	if (interposer.was_installed)
+		loaded_module_keep_own();
 }
 
 void interposer_install(void)

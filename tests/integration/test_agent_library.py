@@ -136,6 +136,15 @@ class Library(unittest.TestCase):
                                         text=True, timeout=120, env=dict(os.environ, HEAPCTL_DIR=folder + "/agents"))
                 self.assertEqual((result.returncode, result.stderr.replace("no priority\n", "")), (0, ""))
 
+    def test_a_plugin_that_has_sampled_stays(self):
+        """Another thread may be in its code, which walks the stacks of jemalloc's samples or takes heapctl's own."""
+        programs = BUILD / "tests/integration"
+        for env in ({"LD_PRELOAD": "libjemalloc.so.2", "MALLOC_CONF": "prof:true,prof_active:false"}, {}):
+            with self.subTest(env=env), tempfile.TemporaryDirectory() as folder:
+                result = subprocess.run([programs / "unload", programs / "unload_object.so", "2", "sampling"], capture_output=True,
+                                        text=True, timeout=120, env=dict(os.environ, HEAPCTL_DIR=folder + "/agents", **env))
+                self.assertEqual((result.returncode, result.stderr.replace("no priority\n", "")), (0, ""))
+
     def test_the_header_is_c_and_cpp(self):
         for compiler, language, standard in (("cc", "c", "c99"), ("c++", "c++", "c++11")):
             result = subprocess.run([compiler, "-x", language, f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Werror",

@@ -3,10 +3,15 @@
  * Loads a plugin that contains the agent, starts and stops the agent and unloads the plugin, so
  * many times. On one processor, beside threads that compute: then the agent's thread is often
  * interrupted just before its end, and must not run code that is gone.
+ *
+ *	unload PLUGIN COUNT           it must be gone afterwards
+ *	unload PLUGIN COUNT sampling  the agent has switched sampling on: it must stay, as a thread
+ *	                              that allocates may be in its code
  */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,8 +50,9 @@ static void make_busy(void)
 
 int main(int argc, char **argv)
 {
-	if (argc != 3)
+	if (argc != 3 && argc != 4)
 		return 2;
+	const bool must_stay = argc == 4;
 	make_busy();
 	for (int i = atoi(argv[2]); i > 0; i--) {
 		int (*start_and_stop)(void) = NULL;
@@ -55,15 +61,17 @@ int main(int argc, char **argv)
 			fprintf(stderr, "%s\n", dlerror());
 			return 1;
 		}
-		const void *const symbol = dlsym(object, "start_and_stop");
+		const void *const symbol =
+			dlsym(object, must_stay ? "sample_and_stop" : "start_and_stop");
 		memcpy(&start_and_stop, &symbol, sizeof start_and_stop);
 		if (start_and_stop == NULL || start_and_stop() != 0)
 			return 1;
 		dlclose(object);
 		/* The agent's thread runs before the plugin is at the same addresses again. */
 		usleep(1000);
-		if (dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD) != NULL) {
-			fprintf(stderr, "the plugin is still loaded\n");
+		if ((dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD) != NULL) != must_stay) {
+			fprintf(stderr, "the plugin is %s loaded\n",
+				must_stay ? "no longer" : "still");
 			return 1;
 		}
 	}
