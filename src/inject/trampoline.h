@@ -75,10 +75,11 @@ struct trampoline_request {
 
 /*
  * What the borrowed thread blocks meanwhile: all signals but SIGILL, SIGTRAP, SIGBUS, SIGFPE,
- * SIGSEGV, and those that the C library sends to all threads: glibc's 32 and 33, and musl's 34,
- * for which the sender waits with a lock that pthread_create() takes.
+ * SIGSEGV, and those that the C library sends to all threads: glibc's 33, and musl's 32 to 34, for
+ * which the sender waits with a lock that pthread_create() takes. glibc's 32 cancels a thread: one
+ * that waits where it may be cancelled would leave pthread_create() with its locks.
  */
-#define TRAMPOLINE_BLOCKED UINT64_C(0xfffffffe7ffffb27)
+#define TRAMPOLINE_BLOCKED UINT64_C(0xfffffffefffffb27)
 #define TRAMPOLINE_BLOCKED_MUSL UINT64_C(0xfffffffc7ffffb27)
 
 enum {

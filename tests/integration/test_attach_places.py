@@ -107,10 +107,19 @@ class Places(PlacesCase):
                 self.assert_unharmed(process)
 
     def test_a_handler_that_returns_late_into_the_borrowed_code(self):
-        process = self.start_places("handling")
+        self.attach_with_signal_in_stop("handling")
+
+    def test_a_thread_that_is_cancelled_while_it_is_borrowed(self):
+        """It would leave pthread_create() with its locks."""
+        self.attach_with_signal_in_stop("cancelled")
+
+    def attach_with_signal_in_stop(self, mode):
+        process = self.start_places(mode)
         # The leak checker cannot work in a process that is traced.
         environment = dict(self.environment, ASAN_OPTIONS="detect_leaks=0")
-        stat = pathlib.Path(f"/proc/{process.pid}/stat")
+        # The main thread is borrowed where it is the only one.
+        stats = [task / "stat" for task in pathlib.Path(f"/proc/{process.pid}/task").iterdir()]
+        stat = next(stat for stat in stats if len(stats) == 1 or stat.parent.name != str(process.pid))
         # In a stop that is used, the eighth call resumes the thread; its signals are blocked already.
         command = subprocess.Popen([need("strace"), "-f", "-o", "/dev/null", "-e", "trace=ptrace", "--inject=ptrace:delay_enter=400000:when=8", HEAPCTL,
                                     "attach", str(process.pid)], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -3,11 +3,12 @@
  * A program whose threads stand in places that are rare: on a stack of makecontext(), or where they
  * cannot be stopped.
  *
- * usage: attached_places waiting|computing|handling|blocked|stacked
+ * usage: attached_places waiting|computing|handling|blocked|stacked|cancelled
  *
  * Its only thread waits, or computes, on a stack of makecontext(). "blocked": the main thread waits
  * for a child of vfork(), and another one for the end of the input. "handling" computes, and takes
  * its time for each SIGUSR1. "stacked": the next thread's stack lies just below those of others.
+ * "cancelled": the main thread waits for SIGUSR1 and cancels another one, which waits.
  *
  * Prints "ready", then what went wrong, or "ok 1" at the end of its input.
  */
@@ -151,6 +152,45 @@ static void run_stacked(void)
 	end();
 }
 
+static int cleanups;
+
+static void clean_up(void *ignored)
+{
+	(void)ignored;
+	cleanups++;
+}
+
+static void *wait_to_be_cancelled(void *ignored)
+{
+	pthread_cleanup_push(clean_up, NULL);
+	wait_for_ever(ignored);
+	pthread_cleanup_pop(0);
+	return NULL;
+}
+
+static void run_cancelled(void)
+{
+	pthread_t thread;
+	void *result = NULL;
+	sigset_t signals;
+	int number = 0;
+	char byte;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGUSR1);
+	if (pthread_sigmask(SIG_BLOCK, &signals, NULL) != 0 ||
+		pthread_create(&thread, NULL, wait_to_be_cancelled, NULL) != 0)
+		fault("pthread_create");
+	puts("ready");
+	fflush(stdout);
+	if (sigwait(&signals, &number) != 0 || pthread_cancel(thread) != 0 ||
+		pthread_join(thread, &result) != 0 || result != PTHREAD_CANCELED || cleanups != 1)
+		fault("the thread was not cancelled");
+	if (read(STDIN_FILENO, &byte, 1) < 0)
+		fault("read");
+	end();
+}
+
 int main(int argc, char **argv)
 {
 	pthread_t thread;
@@ -158,6 +198,8 @@ int main(int argc, char **argv)
 	mode = argc > 1 ? argv[1] : "waiting";
 	if (strcmp(mode, "stacked") == 0)
 		run_stacked();
+	if (strcmp(mode, "cancelled") == 0)
+		run_cancelled();
 	if (strcmp(mode, "blocked") != 0)
 		run_outer();
 	pthread_create(&thread, NULL, wait_for_input, NULL);
