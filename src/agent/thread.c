@@ -3,6 +3,8 @@
 
 #include <fcntl.h>
 #include <link.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -14,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -406,6 +409,20 @@ void main_thread_watch(const struct main_thread_agent *watched)
 	main_thread_note();
 }
 
+/*
+ * The first process of a pid namespace ignores its own signals, but not the one of a filter, by
+ * which its main thread has ended.
+ */
+static void kill_by_filter(void)
+{
+	struct sock_filter kill_all = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL);
+	const struct sock_fprog program = { .len = 1, .filter = &kill_all };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+		prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0)
+		syscall(SYS_getpid);
+}
+
 void main_thread_end_process(int status)
 {
 	const int number = WTERMSIG(status);
@@ -417,6 +434,8 @@ void main_thread_end_process(int status)
 		sigaddset(&signals, number);
 		pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
 		raise(number);
+		if (number == SIGSYS)
+			kill_by_filter();
 	}
 	for (;;)
 		syscall(SYS_exit, WEXITSTATUS(status));

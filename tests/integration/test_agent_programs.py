@@ -133,6 +133,13 @@ class MainThreadIsKilled(ComparedCase):
             self.heapctl("status", started[how].pid, code=None)
             self.assertEqual(started[how].wait(60), plain[how, 0][0])
 
+    def test_the_first_process_of_a_container(self):
+        """It ignores a signal that it sends itself."""
+        need_namespace("--pid")
+        statuses = [self.start("unshare", "--pid", "--fork", "--kill-child", self.program("main_killed"), "filter", 500, 0, env=env).wait(60)
+                    for env in (self.environment, self.agent_environment(HEAPCTL_EXE="main_killed"))]
+        self.assertEqual(statuses, 2 * [-signal.SIGSYS])
+
     def test_beside_a_second_agent(self):
         started = self.start(self.program("main_killed"), "exit", 500, 0, env=self.agent_environment(LD_PRELOAD=f"{self.second_agent()}:{AGENT}"))
         self.assertEqual(started.wait(60), 3)
