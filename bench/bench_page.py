@@ -13,12 +13,13 @@ import http.server
 import os
 import pathlib
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
-import urllib.request
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests/support"))
 os.environ["HEAPCTL_BUILD"] = os.path.abspath(sys.argv[1])
@@ -72,13 +73,15 @@ def web_server(folder):
 
 
 @contextlib.contextmanager
-def server_process(*command, url, **options):
+def server_process(*command, port, **options):
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options)
     try:
+        # A page of pprof's may take minutes, so none is asked for here.
         while process.poll() is None:
             with contextlib.suppress(OSError):
-                urllib.request.urlopen(url, timeout=60).close()
+                socket.create_connection(("127.0.0.1", port), timeout=60).close()
                 break
+            time.sleep(0.1)
         yield
     finally:
         process.terminate()
@@ -97,8 +100,13 @@ def measure(tool, url):
 def warm_up(tool, url):
     try:
         measure(tool, url)
-    except AssertionError:
-        print(f"{tool} has no picture after {browser.DEADLINE_S} s")
+    except (AssertionError, TimeoutError, EOFError) as problem:
+        print(f"{tool} has no picture after {browser.DEADLINE_S} s{'' if isinstance(problem, AssertionError) else f', and {problem}'}")
+        # A browser that still works on it would slow down what is measured next.
+        for driver in browser.drivers.values():
+            driver.broken = True
+            driver.end()
+        browser.drivers.clear()
         return False
     return True
 
@@ -113,7 +121,7 @@ def gateway_of(folder, profile):
 
     agent, port = FakeAgent(agents, answer), free_port()
     try:
-        with server_process(HEAPCTL, "serve", "--listen", f"127.0.0.1:{port}", str(os.getpid()), url=f"http://127.0.0.1:{port}/",
+        with server_process(HEAPCTL, "serve", "--listen", f"127.0.0.1:{port}", str(os.getpid()), port=port,
                             env=dict(os.environ, HEAPCTL_DIR=agents)):
             yield f"http://127.0.0.1:{port}/#/{os.getpid()}/profile?id=now"
     finally:
@@ -123,8 +131,8 @@ def gateway_of(folder, profile):
 @contextlib.contextmanager
 def pprof_of(file):
     go, port = shutil.which("go"), free_port()
-    with server_process(go, "tool", "pprof", "-no_browser", f"-http=127.0.0.1:{port}", "-sample_index=inuse_space", str(file),
-                        url=f"http://127.0.0.1:{port}/ui/flamegraph", env=dict(os.environ, PPROF_TMPDIR=str(file.parent))):
+    with server_process(go, "tool", "pprof", "-no_browser", f"-http=127.0.0.1:{port}", "-sample_index=inuse_space", str(file), port=port,
+                        env=dict(os.environ, PPROF_TMPDIR=str(file.parent))):
         yield f"http://127.0.0.1:{port}/ui/flamegraph"
 
 
