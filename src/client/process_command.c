@@ -23,8 +23,9 @@ char *process_command_read(pid_t pid, bool *is_title)
 	/* A program that shows a title writes one text, with blanks, over its arguments. */
 	*is_title = memchr(text.data, '\0', text.size) == NULL &&
 		    memchr(text.data, ' ', text.size) != NULL;
+	/* The end of an argument, and of a line in a script that is one. */
 	for (size_t i = 0; i < text.size; i++) {
-		if (text.data[i] == '\0')
+		if (memchr("\n\t", text.data[i], sizeof "\n\t") != NULL)
 			text.data[i] = ' ';
 	}
 	utf8_append_printable(&shown, text.data, text.size);

@@ -172,6 +172,20 @@ class Uploads(ViewCase):
 
 
 class Graph(ViewCase):
+    def test_the_callers_of_a_function_that_allocates_nearly_all_can_be_read(self):
+        self.start_gateway("no-such-target")
+        page = self.open_page("//file?shape=graph", width=1440, height=900)
+        page.wait_for_text("Drop a profile here")
+        callers = "".join(f"caller_{n};" for n in range(24))
+        page.drop(["deep.txt", f"main;{callers}nearly_all 9900\nmain;{callers}little 100\n", 1])
+        page.wait_for("document.querySelectorAll('.graph svg .node').length > 9")
+        sizes, heights = page.evaluate("""(svg => [[...svg.querySelectorAll('text')].map(text => text.getAttribute('font-size') * svg.getScreenCTM().a),
+            [svg.getBBox(), svg.viewBox.baseVal].map(({ y, height }) => y + height)])(document.querySelector('.graph svg'))""")
+        self.assertGreater(min(sizes), 9)
+        # The function is at the end of the picture, which fills the place.
+        self.assertLess(heights[1] - heights[0], 20)
+        self.assertEqual(page.serious_complaints(), [])
+
     def test_its_text_stays_as_large_in_a_narrower_window(self):
         self.start_gateway("no-such-target")
         page = self.open_page("//file?shape=graph", width=1440, height=900)

@@ -8,6 +8,7 @@ import { button, el } from '/assets/dom.js';
 
 const SCALE_MAX = 2;
 const READABLE = 13; /* pixels of its text */
+const LEGIBLE = 10; /* of the smallest text beside it */
 const DRAG = 4; /* pixels; less is a click */
 
 /* The picture's own script and style are for a file of its own; the page's policy allows neither. */
@@ -141,16 +142,20 @@ export class GraphView {
     this.pick(next);
   }
 
-  /* Its text is readable, and it is in the middle. */
+  /* Its text is readable, and that of the boxes beside it, as far as it is not wider than the window. It is in the middle, or nearer to the
+     edge where the picture ends. */
   goTo(node) {
     const box = node?.getBBox(), { width, height } = this.picture.getBoundingClientRect();
     if (!box || !(width > 0))
       return;
-    const sizes = [...node.querySelectorAll('text')].map(text => Number(text.getAttribute('font-size')) || 10);
-    const scale = Math.min(Math.max(READABLE / Math.min(...sizes), 0.5), width / box.width, height / box.height);
+    const smallest = part => Math.min(...[...part.querySelectorAll('text')].map(text => Number(text.getAttribute('font-size')) || 10));
+    const wanted = Math.max(READABLE / smallest(node), LEGIBLE / smallest(this.picture));
+    const scale = Math.min(wanted, width / box.width, height / box.height);
     const matrix = node.getCTM().inverse().multiply(this.picture.getCTM()).inverse();
     const middle = new DOMPoint(box.x + box.width / 2, box.y + box.height / 2).matrixTransform(matrix);
-    this.show({ x: middle.x - width / scale / 2, y: middle.y - height / scale / 2, width: width / scale, height: height / scale });
+    const { home } = this, shown = { width: width / scale, height: height / scale };
+    const place = (at, size, begin, whole) => size >= whole ? begin + (whole - size) / 2 : Math.min(Math.max(at - size / 2, begin), begin + whole - size);
+    this.show({ x: place(middle.x, shown.width, home.x, home.width), y: place(middle.y, shown.height, home.y, home.height), ...shown });
   }
 
   /* All of it where that can be read, else the function that allocates most. */

@@ -67,13 +67,14 @@ function apart(target, targets) {
   const differ = key => twins.some(twin => twin[key] !== target[key]);
   if (twins.length < 2 || !target.command)
     return [];
-  const parent = twins.find(({ pid }) => pid !== null && pid === target.parent);
-  return [
+  const parts = [
     differ('command') ? el('code', shortened(target.command)) : null,
     differ('user') ? `user ${target.user}` : null,
     differ('container') ? (target.container ? `container ${target.container.slice(0, 12)}` : 'no container') : null,
-    differ('parent') || parent ? `child of ${target.parent}` : null,
-  ].filter(part => part !== null).flatMap((part, i) => [i > 0 ? ' \u00b7 ' : '', part]);
+  ].filter(part => part !== null);
+  if (twins.some(({ pid }) => pid !== null && pid === target.parent) || (parts.length === 0 && differ('parent')))
+    parts.push(`child of ${target.parent}`);
+  return parts.flatMap((part, i) => [i > 0 ? ' \u00b7 ' : '', part]);
 }
 
 const hasFailed = target => stateOf(target).kind === 'bad';
