@@ -155,31 +155,16 @@ bool growth_days_missing(struct clickhouse *clickhouse, int64_t since_ms, int64_
 	return count_unsummed(clickhouse, &range, count, err);
 }
 
-bool growth_days_sum(struct clickhouse *clickhouse, const char *host, int64_t since_ms,
-	int64_t now_ms, struct error *err)
-{
-	struct day_range week = { .hosts = &host, .host_count = 1, .first = since_ms / DAY_MS };
-	const int64_t end = now_ms / DAY_MS;
-
-	for (; week.first < end; week.first = week.end) {
-		uint64_t count = 0;
-		week.end = week.first + 7 < end ? week.first + 7 : end;
-		if (!count_unsummed(clickhouse, &week, &count, err) ||
-			(count != 0 && !sum(clickhouse, &week, err)))
-			return false;
-	}
-	return true;
-}
-
 /* The hosts of a week from a row on, as many as are summed at once; the row after them. */
-static size_t take_hosts(const json_t *rows, size_t at, int64_t end, struct day_range *range)
+static size_t take_hosts(
+	const json_t *rows, size_t at, const struct day_range *all, struct day_range *range)
 {
 	const uint64_t week = clickhouse_unsigned(json_array_get(rows, at), 0);
 	uint64_t samples = 0;
 
 	range->host_count = 0;
-	range->first = 7 * (int64_t)week;
-	range->end = range->first + 7 < end ? range->first + 7 : end;
+	range->first = 7 * (int64_t)week > all->first ? 7 * (int64_t)week : all->first;
+	range->end = 7 * (int64_t)week + 7 < all->end ? 7 * (int64_t)week + 7 : all->end;
 	for (; at < json_array_size(rows) && range->host_count < HOSTS_MAX; at++) {
 		const json_t *const row = json_array_get(rows, at);
 		samples += clickhouse_unsigned(row, 2);
@@ -191,25 +176,42 @@ static size_t take_hosts(const json_t *rows, size_t at, int64_t end, struct day_
 	return at;
 }
 
-bool growth_days_sum_all(struct clickhouse *clickhouse, int64_t now_ms, struct error *err)
+/* Weeks that have nothing to be summed cost nothing: a wrong clock may have begun in 1970. */
+static bool sum_weeks(struct clickhouse *clickhouse, const struct day_range *all, struct error *err)
 {
-	const struct day_range all = { .end = now_ms / DAY_MS };
 	const char *hosts[HOSTS_MAX];
 	struct day_range range = { .hosts = hosts };
 	CLEANUP(buffer_deinit) struct buffer query = BUFFER_OR_EXIT;
 	CLEANUP(clickhouse_rows_cleanup) json_t *rows = NULL;
 
-	clickhouse_begin_writing(clickhouse);
 	buffer_append_string(&query,
 		"SELECT intDiv(toUInt64(toUInt16(day)), 7) AS week, host, sum(all_rows) FROM ");
-	append_unsummed(&query, &all);
+	append_unsummed(&query, all);
 	buffer_append_string(&query, " GROUP BY week, host ORDER BY week, host");
 	if (!clickhouse_select(clickhouse, buffer_string(&query), "usu", &rows, err))
 		return false;
 	for (size_t at = 0; at < json_array_size(rows);) {
-		at = take_hosts(rows, at, all.end, &range);
+		at = take_hosts(rows, at, all, &range);
 		if (!sum(clickhouse, &range, err))
 			return false;
 	}
 	return true;
+}
+
+bool growth_days_sum(struct clickhouse *clickhouse, const char *host, int64_t since_ms,
+	int64_t now_ms, struct error *err)
+{
+	const struct day_range all = {
+		.hosts = &host, .host_count = 1, .first = since_ms / DAY_MS, .end = now_ms / DAY_MS
+	};
+
+	return all.first >= all.end || sum_weeks(clickhouse, &all, err);
+}
+
+bool growth_days_sum_all(struct clickhouse *clickhouse, int64_t now_ms, struct error *err)
+{
+	const struct day_range all = { .end = now_ms / DAY_MS };
+
+	clickhouse_begin_writing(clickhouse);
+	return sum_weeks(clickhouse, &all, err);
 }

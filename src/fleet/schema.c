@@ -263,10 +263,10 @@ void schema_deinit(struct schema *schema)
 	*schema = (struct schema){ 0 };
 }
 
-/* The server names a partition by its Monday; nothing else may get into a statement. */
-static bool is_day(const char *text)
+/* The server calls a partition by its Monday; nothing else may get into a statement. */
+static bool is_partition(const char *text)
 {
-	return strlen(text) == 10 && strspn(text, "0123456789-") == 10;
+	return strlen(text) == 8 && strspn(text, "0123456789") == 8;
 }
 
 static void alter(const struct schema_place *place, const struct fleet_table *table,
@@ -280,6 +280,7 @@ static void alter(const struct schema_place *place, const struct fleet_table *ta
 			schema, xasprintf("ALTER TABLE %s %s", table->name, change), "", true);
 }
 
+/* By their ids: 18.16 does not take the day of the first one, which begins before 1970. */
 static bool drop_partitions(struct clickhouse *clickhouse, const struct schema_place *place,
 	const struct fleet_table *table, int64_t keep_days, struct schema *schema,
 	struct error *err)
@@ -291,9 +292,10 @@ static bool drop_partitions(struct clickhouse *clickhouse, const struct schema_p
 			      : xasprintf("cluster('%s', system, parts)", place->cluster);
 	CLEANUP(free_cleanup)
 	char *query =
-		xasprintf("SELECT DISTINCT replaceAll(partition, '\\'', '') AS day FROM %s "
-			  "WHERE active AND database = '%s' AND table = '%s%s' "
-			  "AND day < toString(toMonday(toDate(now() - %" PRId64 "))) ORDER BY day",
+		xasprintf("SELECT DISTINCT partition_id FROM %s "
+			  "WHERE active AND database = '%s' AND table = '%s%s' AND partition_id < "
+			  "toString(toYYYYMMDD(toMonday(toDate(now() - %" PRId64 ")))) "
+			  "ORDER BY partition_id",
 			parts, place->database, table->name, place->cluster == NULL ? "" : "_local",
 			keep_days * 86400);
 	size_t index;
@@ -303,11 +305,11 @@ static bool drop_partitions(struct clickhouse *clickhouse, const struct schema_p
 		return false;
 	json_array_foreach(rows, index, row)
 	{
-		const char *const day = clickhouse_text(row, 0);
-		if (!is_day(day))
+		const char *const id = clickhouse_text(row, 0);
+		if (!is_partition(id))
 			return error_set(err, ERROR_INPUT, "%s: the partition \"%.40s\" is no day",
-				clickhouse_name(clickhouse), day);
-		CLEANUP(free_cleanup) char *change = xasprintf("DROP PARTITION '%s'", day);
+				clickhouse_name(clickhouse), id);
+		CLEANUP(free_cleanup) char *change = xasprintf("DROP PARTITION ID '%s'", id);
 		alter(place, table, change, schema);
 	}
 	return true;

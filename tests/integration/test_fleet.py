@@ -190,11 +190,13 @@ class Sending(FleetCase):
         self.assertIn("two.heap is of the same process and time as another one", said[1])
 
 
+
+
 class Loses(Relay):
-    """The answer to the first request with these bytes is not delivered."""
+    """The answer to the first request with these bytes is not delivered. Counts the requests."""
 
     def __init__(self, case, server_port, loses):
-        self.loses, self.lost = loses.encode(), 0
+        self.loses, self.lost, self.requests = loses.encode(), 0, 0
         super().__init__(case, server_port)
 
     def forward(self, client, server):
@@ -202,6 +204,7 @@ class Loses(Relay):
 
         def upward():
             while data := client.recv(65536):
+                self.requests += data.count(b"POST /?")
                 if self.loses in data and not self.lost:
                     self.lost += 1
                     loses.set()
@@ -667,6 +670,21 @@ class Schema(FleetCase):
         self.fleet("schema", "--apply", "--keep-growth", "90days")
         self.assertEqual(self.database.rows("SELECT pid FROM process_day"), [[2]])
         self.assertEqual(self.database.rows("SELECT pid FROM growth_day"), [[2]])
+
+    def test_a_host_with_a_wrong_clock_keeps_no_week_back(self):
+        """The week that 1970 began in has a Monday before all times that the server knows."""
+        for pid, moment in ((1, time.time()), (2, 5)):
+            path = self.write(f"api.{pid}.0.i0.heap", {("main", "serve"): 10})
+            os.utime(path, (moment, moment))
+            relay = Loses(self, self.database.port, "nothing")
+            self.send(path, port=relay.port)
+            # Not one for each week since then.
+            self.assertLess(relay.requests, 20)
+        self.fleet("schema", "--apply", "--keep", "90days", "--keep-growth", "90days")
+        for table in ("sample", "profile"):
+            self.assertEqual(self.database.rows(f"SELECT pid FROM {table}"), [[1]])
+        for table in ("growth_day", "process_day"):
+            self.assertEqual(self.database.rows(f"SELECT count() FROM {table}"), [["0"]])
 
     def test_missing_tables_are_named_with_what_makes_them(self):
         self.database.ask(f"DROP DATABASE {self.database.name}")
