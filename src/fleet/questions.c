@@ -75,7 +75,10 @@ bool fleet_ask_sites(struct clickhouse *clickhouse, const struct fleet_scope *sc
 	return true;
 }
 
-/* The two versions that appeared last, the earlier one first. */
+/*
+ * Of the versions there the two that appeared last, the earlier one first. When that was, is asked
+ * of all times: in a range that both ran all the time, their first snapshots are in any order.
+ */
 static bool choose_versions(struct clickhouse *clickhouse, const struct fleet_scope *scope,
 	const char *base, struct fleet_findings *findings, struct error *err)
 {
@@ -89,9 +92,13 @@ static bool choose_versions(struct clickhouse *clickhouse, const struct fleet_sc
 		findings->versions[1] = string_pool_add(&findings->strings, scope->of.version);
 		return true;
 	}
-	buffer_append_string(&query, "SELECT version, min(snapshot) AS first");
+	buffer_append_string(
+		&query, "SELECT version, min(snapshot) AS first FROM profile WHERE service = ");
+	clickhouse_append_quoted(&query, scope->of.service);
+	buffer_append_string(&query, " AND version GLOBAL IN (SELECT version");
 	question_append_profiles(&query, &all);
-	buffer_append_string(&query, " GROUP BY version ORDER BY first DESC, version DESC LIMIT 2");
+	buffer_append_string(
+		&query, ") GROUP BY version ORDER BY first DESC, version DESC LIMIT 2");
 	if (!clickhouse_select(clickhouse, buffer_string(&query), "su", &rows, err))
 		return false;
 	if (json_array_size(rows) != 2) {

@@ -190,6 +190,13 @@ class Sending(FleetCase):
         self.assertIn("two.heap is of the same process and time as another one", said[1])
 
 
+    def test_the_later_version_is_the_one_that_appeared_later(self):
+        """Hosts of both ran all the time that is asked about, in any order."""
+        hours = ((100, "v1", 72), (200, "v2", 48), (200, "v2", 0.9), (100, "v1", 0.8), (200, "v2", 0.2), (100, "v1", 0.1))
+        for at, (pid, version, ago) in enumerate(hours):
+            self.send(self.write(f"api.{pid}.{at}.i{at}.heap", {("main", "serve"): 10}, at=3600 * ago), "--host", f"h{pid}", "--version", version)
+        found = json.loads(self.fleet("versions", "--service", "api", "--since", "1hrs", "--json"))
+        self.assertEqual((found["base_version"], found["version"]), ("v1", "v2"))
 
 
 class Loses(Relay):
