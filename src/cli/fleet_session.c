@@ -53,12 +53,20 @@ static bool make_tables(
 	return true;
 }
 
+/* The database's times are of 1970 to 2106: others would be taken for some between. */
+static int64_t within_times(int64_t time_ms)
+{
+	const int64_t last_ms = (int64_t)UINT32_MAX * 1000;
+
+	return time_ms < 0 ? 0 : time_ms > last_ms ? last_ms : time_ms;
+}
+
 static struct fleet_scope scope_of(const struct fleet_options *options, int64_t ago_ms)
 {
 	return (struct fleet_scope){
 		.of = options->of,
-		.since_ms = options->since_ms - ago_ms,
-		.until_ms = options->until_ms - ago_ms,
+		.since_ms = within_times(options->since_ms - ago_ms),
+		.until_ms = within_times(options->until_ms - ago_ms),
 	};
 }
 
@@ -70,8 +78,23 @@ static size_t limit_of(const struct fleet_options *options)
 	return options->as_json ? ALL : SHOWN;
 }
 
-static bool refuse_empty(struct clickhouse *clickhouse, struct error *err)
+/* Where nothing is in use. A process without sampling has snapshots, which have no sample. */
+static bool refuse_empty(
+	const struct fleet_scope *scope, struct clickhouse *clickhouse, struct error *err)
 {
+	struct fleet_hosts hosts;
+
+	fleet_hosts_init(&hosts);
+	const bool is_asked = fleet_ask_hosts(clickhouse, scope, 1, &hosts, err);
+	const bool has_snapshots = hosts.count != 0;
+	fleet_hosts_deinit(&hosts);
+	if (!is_asked)
+		return false;
+	if (has_snapshots) {
+		error_set(err, ERROR_NOT_FOUND, "%s has snapshots there, but not a sample in them",
+			clickhouse_name(clickhouse));
+		return error_hint(err, "heapctl activate switches sampling on");
+	}
 	error_set(err, ERROR_NOT_FOUND,
 		"%s has no snapshot of that service, version, host and time",
 		clickhouse_name(clickhouse));
@@ -87,7 +110,7 @@ static bool ask_findings(const struct fleet_options *options, struct clickhouse 
 	switch ((int)options->action) {
 	case FLEET_TOP:
 		return fleet_ask_sites(clickhouse, &scope, max, findings, err) &&
-		       (findings->count != 0 || refuse_empty(clickhouse, err));
+		       (findings->count != 0 || refuse_empty(&scope, clickhouse, err));
 	case FLEET_GROWTH:
 		return fleet_ask_growth(clickhouse, &scope, max, findings, err);
 	case FLEET_VERSIONS:
@@ -134,7 +157,7 @@ static bool list_hosts(const struct fleet_options *options, struct clickhouse *c
 
 	fleet_hosts_init(&hosts);
 	const bool is_done = fleet_ask_hosts(clickhouse, &scope, limit_of(options), &hosts, err) &&
-			     (hosts.count != 0 || refuse_empty(clickhouse, err));
+			     (hosts.count != 0 || refuse_empty(&scope, clickhouse, err));
 	if (is_done)
 		fleet_print_hosts(options, &hosts, out);
 	fleet_hosts_deinit(&hosts);
@@ -176,7 +199,7 @@ static bool ask_picture(const struct fleet_options *options, struct clickhouse *
 			!fleet_ask_sites(clickhouse, &before, PICTURE_SITES, &picture->base, err)))
 		return false;
 	if (picture->now.count == 0)
-		return refuse_empty(clickhouse, err);
+		return refuse_empty(&scope, clickhouse, err);
 	if (picture->is_difference && picture->base.count == 0) {
 		char from[CONTROL_TIME_BYTES], to[CONTROL_TIME_BYTES];
 		error_set(err, ERROR_NOT_FOUND,

@@ -17,6 +17,7 @@
 #include "cli/send_report.h"
 #include "cli/verb.h"
 #include "client/agent_client.h"
+#include "client/process.h"
 #include "fleet/destination.h"
 #include "profile/profile_read.h"
 #include "source/source_series.h"
@@ -81,6 +82,10 @@ static bool send_profile(struct send_session *session, int64_t id, struct profil
 	if (snapshot->time_ms <= 0)
 		return error_set(
 			err, ERROR_INPUT, "%s does not say when it was taken", profile->name);
+	if (snapshot->time_ms / 1000 > UINT32_MAX)
+		return error_set(err, ERROR_INPUT,
+			"%s was taken after the year 2105, which ClickHouse's times do not have",
+			profile->name);
 	identity_set_found(&snapshot->identity, "service", profile_program_name(profile));
 	identity_set_found(&snapshot->identity, "host", session->host);
 	if (snapshot->identity.service[0] == '\0') {
@@ -259,14 +264,19 @@ static void warn_of_labels(const struct target *target, const json_t *status)
 			problem.message);
 }
 
-static void take_figures(struct fleet_snapshot *snapshot, const json_t *status)
+static void take_figures(struct fleet_snapshot *snapshot, pid_t pid, const json_t *status)
 {
-	for (size_t i = 0; i < FIGURES; i++) {
+	struct process process;
+	struct error ignored;
+
+	for (size_t i = 0; i < FIGURE_RSS; i++) {
 		char path[64];
 		snprintf(path, sizeof path, "memory.%s", memory_figure_names[i]);
 		const int64_t bytes = json_number(status, path);
 		snapshot->bytes[i] = bytes > 0 ? (uint64_t)bytes : 0;
 	}
+	if (pid != 0 && process_read(pid, &process, &ignored))
+		snapshot->bytes[FIGURE_RSS] = process.resident_bytes;
 }
 
 static bool send_target(struct send_session *session, struct source *source, struct error *err)
@@ -281,7 +291,7 @@ static bool send_target(struct send_session *session, struct source *source, str
 	warn_of_labels(&source->target, status);
 	recorder_identify(&found, &source->target, status);
 	take_stored(&snapshot, &found);
-	take_figures(&snapshot, status);
+	take_figures(&snapshot, source->pid, status);
 	return send_profile(session, 0, profile, source->pid, &snapshot, err);
 }
 

@@ -207,6 +207,11 @@ bool fleet_ask_outliers(struct clickhouse *clickhouse, const struct fleet_scope 
 
 	if (!count_tests(clickhouse, scope, &hosts, &sites, err))
 		return false;
+	/* Of a service that is called otherwise, nothing is known. */
+	if (hosts == 0) {
+		error_set(err, ERROR_NOT_FOUND, "%s has no snapshot there", scope->of.service);
+		return error_hint(err, "--since takes more time; heapctl fleet hosts lists them");
+	}
 	append_outliers(&query, scope, hosts);
 	if (!clickhouse_select(clickhouse, buffer_string(&query), "usffffuffffff", &rows, err))
 		return false;

@@ -169,8 +169,8 @@ class Sending(FleetCase):
                                     env={"HEAPCTL_LABELS": "service=shop,version=8,zone=d"})
         self.wait_for_agent(redis.pid)
         self.send(redis.pid, "--version", "9")
-        self.assertEqual(self.database.rows("SELECT service, version, label_values, pid, started > 0, resident > 0 FROM profile"),
-                         [["shop", "9", ["d"], redis.pid, 1, 1]])
+        self.assertEqual(self.database.rows("SELECT service, version, label_values, pid, started > 0, resident > 0, rss > 0 FROM profile"),
+                         [["shop", "9", ["d"], redis.pid, 1, 1, 1]])
 
     def test_a_sender_waits_for_a_server_that_comes_back(self):
         path = self.write("api.100.0.i0.heap", {("main", "serve"): 10})
@@ -189,6 +189,27 @@ class Sending(FleetCase):
         self.assertIn("1 snapshot sent, 1 left out", said[0])
         self.assertIn("two.heap is of the same process and time as another one", said[1])
 
+
+    def test_times_that_the_database_does_not_have(self):
+        """Its times end in 2106; later ones were taken for earlier ones."""
+        for name, seconds, sent in (("early", 5, 1), ("last", 2 ** 32 - 1, 1), ("late", 2 ** 32, 0)):
+            path = self.write(f"{name}.1.0.i0.heap", {("main", "serve"): 10}, program=f"/srv/{name}")
+            os.utime(path, (seconds, seconds))
+            said = self.send(path)
+            self.assertIn(f"{sent} snapshot", said[0])
+            self.assertEqual("was taken after the year 2105" in said[1], not sent)
+        found = json.loads(self.fleet("hosts", "--since", "1970-01-02", "--until", "@99999999999", "--json"))["hosts"]
+        self.assertEqual([host["service"] for host in found], ["last"])
+        said = self.heapctl("fleet", "diff", "--ago", "60000days", "--until", "@4294967295", "--since", "2100-01-01", "--store", *self.login(), code=1)[1]
+        self.assertIn("which would be compared with", said)
+
+    def test_snapshots_without_a_sample_are_told_from_none(self):
+        self.send(self.write("api.100.0.i0.heap", {}), "--host", "a")
+        for words in (("top",), ("flame",), ("diff",)):
+            said = self.heapctl("fleet", *words, "--store", *self.login(), code=1)[1]
+            self.assertIn("has snapshots there, but not a sample in them (heapctl activate switches sampling on)", said)
+            said = self.heapctl("fleet", *words, "--host", "b", "--store", *self.login(), code=1)[1]
+            self.assertIn("has no snapshot", said)
 
     def test_the_later_version_is_the_one_that_appeared_later(self):
         """Hosts of both ran all the time that is asked about, in any order."""
@@ -393,8 +414,9 @@ class Asking(FleetCase):
                       ("outliers",), ("flame", "--json", "--svg"), ("top", "--since", "yesterday"), ("top", "--since", "1hrs", "--until", "2hrs"),
                       ("versions", "--service", "api", "--version", "v3"), ("top", "--base-version", "v2"), ("schema", "--since", "1hrs")):
             self.fleet(*words, code=2)
-        said = self.heapctl("fleet", "top", "--service", "none", "--store", *self.login(), code=1)[1]
-        self.assertIn("no snapshot", said)
+        for question in ("top", "outliers", "hosts"):
+            said = self.heapctl("fleet", question, "--service", "none", "--store", *self.login(), code=1)[1]
+            self.assertIn("no snapshot", said)
 
 
 class Months(FleetCase):
