@@ -156,13 +156,14 @@ static void print_days(const struct fleet_options *options, const struct fleet_f
 static void print_head(const struct fleet_options *options, const struct fleet_findings *findings,
 	struct buffer *out)
 {
+	const struct interval total = estimate_interval(
+		(struct estimate){ findings->total, findings->total_variance, 0 });
+
 	switch ((int)options->action) {
 	case FLEET_TOP:
 		buffer_printf(out, "in use: %s ± %s\n%11s  %-12s %6s  site\n",
 			quantity_format(QUANTITY_BYTES, findings->total, false).text,
-			quantity_format(
-				QUANTITY_BYTES, 1.96 * sqrt(findings->total_variance), false)
-				.text,
+			quantity_format(QUANTITY_BYTES, (total.high - total.low) / 2, false).text,
 			"bytes", "± (95%)", "hosts");
 		break;
 	case FLEET_GROWTH:

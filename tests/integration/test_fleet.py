@@ -211,6 +211,12 @@ class Sending(FleetCase):
             said = self.heapctl("fleet", *words, "--host", "b", "--store", *self.login(), code=1)[1]
             self.assertIn("has no snapshot", said)
 
+    def test_one_figure_has_one_error(self):
+        """Of few samples, half of the interval is not 1.96 standard errors."""
+        self.send(self.write("api.100.0.i0.heap", {("main", "serve"): 2}), "--host", "a")
+        errors = [re.findall("± +([0-9.]+ KiB)", self.fleet(question)) for question in ("top", "hosts")]
+        self.assertEqual(errors[0], errors[1] * 2)
+
     def test_the_later_version_is_the_one_that_appeared_later(self):
         """Hosts of both ran all the time that is asked about, in any order."""
         hours = ((100, "v1", 72), (200, "v2", 48), (200, "v2", 0.9), (100, "v1", 0.8), (200, "v2", 0.2), (100, "v1", 0.1))

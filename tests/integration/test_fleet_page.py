@@ -244,7 +244,8 @@ class Shown(FleetCase, ViewCase):
         page.wait_for_text("Services and versions")
         self.assertEqual(page.evaluate("document.querySelectorAll('section table')[0].tBodies[0].rows.length"), 3)
         self.assertEqual(page.evaluate("document.querySelectorAll('section table')[1].tBodies[0].rows.length"), self.HOSTS + 1)
-        self.assertIn("\u00b1", page.text("table.cards"))
+        # 90 samples: half of the interval is more than 1.96 standard errors.
+        self.assertRegex(page.text("table.cards"), "407 KiB \u00b1 74.5 KiB")
         page.click("table.cards a", "v3")
         page.wait_for("document.querySelector('.flame canvas')")
         page.wait_for_text("leak", ".fg-functions")

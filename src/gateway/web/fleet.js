@@ -22,6 +22,12 @@ const FILTER_KEYS = ['service', 'version', 'host', 'last', 'ago'];
 const HOSTS_SHOWN = 200, HOSTS_MAX = 5000;
 const QUANTILE = 1.96;
 
+/* Half of the 95% interval, as analysis/unsample.h has it. */
+function halfInterval(value, error) {
+  const step = value > 0 ? (QUANTILE * error) ** 2 / value / 2 : 0;
+  return Math.hypot(QUANTILE * error, step);
+}
+
 const find = (key, otherwise) => TIMES.find(([name]) => name === key) ?? TIMES.find(([name]) => name === otherwise);
 
 class Fleet {
@@ -167,7 +173,7 @@ class Fleet {
           : el('a', { href: this.link({ show: 'flame', service: row.service, version: row.version, host: '' }) }, row.version)),
         hasHosts ? el('td', { 'data-label': 'Host' }, el('a', { href: this.link({ show: 'flame', service: row.service, version: row.version, host: row.host }) }, row.host))
           : el('td.number', { 'data-label': 'Hosts' }, count(row.hosts)),
-        el('td.number', { 'data-label': 'In use' }, el('span', el('b', bytes(row.bytes)), el('span.quiet', ` \u00b1 ${bytes(QUANTILE * row.standard_error)}`))),
+        el('td.number', { 'data-label': 'In use' }, el('span', el('b', bytes(row.bytes)), el('span.quiet', ` \u00b1 ${bytes(halfInterval(row.bytes, row.standard_error))}`))),
         el('td.number', { 'data-label': 'RSS' }, row.rss_bytes ? bytes(row.rss_bytes) : el('span.quiet', 'unknown')),
         el('td.number', { 'data-label': 'Processes' }, count(row.processes)),
         el('td.whole', { 'data-label': 'Last' }, dateTime(row.last_ms))))));
