@@ -154,18 +154,30 @@ static void put_target(struct json_writer *json, struct backend *backend, int64_
 	put_identity(json, backend, &identity);
 }
 
-/* Without what differs between the processes of a name. */
-static void put_name(struct json_writer *json, struct backend *first, int64_t asks_until_ms)
+/* Without what differs between the processes of a name: their profile is that of no one of them. */
+static void put_name(struct json_writer *json, const struct backend_list *list, size_t first,
+	int64_t asks_until_ms)
 {
+	const char *const name = list->items[first]->name;
 	struct snapshot_identity identity = { 0 };
+	bool is_one_user = true, is_one_service = true;
 
-	put_path(json, first->name, false);
+	read_identity(list->items[first], asks_until_ms, &identity);
+	for (size_t i = first + 1; i < list->count; i++) {
+		struct snapshot_identity other = { 0 };
+		if (strcmp(list->items[i]->name, name) != 0)
+			continue;
+		read_identity(list->items[i], asks_until_ms, &other);
+		is_one_user = is_one_user && list->items[i]->owner == list->items[first]->owner;
+		is_one_service = is_one_service && strcmp(other.service, identity.service) == 0;
+	}
+	put_path(json, name, false);
 	json_member_string(json, "__param_merge", "1");
-	json_member_string(json, "name", first->name);
-	put_user(json, first);
-	read_identity(first, asks_until_ms, &identity);
-	json_member_string(
-		json, "service_name", identity.service[0] == '\0' ? first->name : identity.service);
+	json_member_string(json, "name", name);
+	if (is_one_user)
+		put_user(json, list->items[first]);
+	json_member_string(json, "service_name",
+		is_one_service && identity.service[0] != '\0' ? identity.service : name);
 }
 
 static bool is_first_of_name(const struct backend_list *list, size_t at)
@@ -197,7 +209,7 @@ bool discovery(struct gateway *gateway, const struct request *request, struct re
 			continue;
 		begin_group(&json, gateway, address);
 		if (by_name)
-			put_name(&json, list.items[i], asks_until_ms);
+			put_name(&json, &list, i, asks_until_ms);
 		else
 			put_target(&json, list.items[i], asks_until_ms);
 		end_group(&json);

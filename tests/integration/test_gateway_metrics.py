@@ -14,7 +14,7 @@ import urllib.parse
 import urllib.request
 
 from gateway import GatewayCase
-from processes import free_port, need, wait_until
+from processes import free_port, need, own_name, wait_until
 
 # The last ones are for scrapers and of the gateway: a process may not choose them.
 LABELS = "service=cache,version=7.2,zone=b,__address__=192.0.2.1:1,__scheme__=https,job=x,pid=1,user=nobody"
@@ -172,6 +172,22 @@ scrape_configs:
         self.assertEqual(group["labels"], {"__profile_path_prefix__": "/targets/redis-server", "__param_merge": "1", "name": "redis-server",
                                            "user": USER, "service_name": "cache"})
         self.expect(self.get(f"/targets/{self.process.pid}/debug/pprof/heap?merge=1"), 200)
+
+
+class SeveralOfAName(GatewayCase):
+    def test_a_sum_is_of_no_service_in_particular(self):
+        name = own_name("sum")
+        pids = [self.start_named_redis(name, env={"HEAPCTL_LABELS": f"service={service}"})[0].pid for service in ("shop", "cache")]
+        self.start_gateway(*pids)
+        group, = self.expect(self.get("/discovery?merge=1"), 200).json
+        self.assertEqual((group["labels"]["name"], group["labels"]["service_name"], group["labels"]["user"]), (name, name, USER))
+
+    def test_a_sum_is_of_its_service(self):
+        name = own_name("sum")
+        pids = [self.start_named_redis(name, env={"HEAPCTL_LABELS": f"service=shop,zone={zone}"})[0].pid for zone in "ab"]
+        self.start_gateway(*pids)
+        group, = self.expect(self.get("/discovery?merge=1"), 200).json
+        self.assertEqual(group["labels"]["service_name"], "shop")
 
 
 class Rules(GatewayCase):
