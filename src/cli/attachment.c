@@ -241,18 +241,21 @@ static bool restore_functions(
 	return explain_stop(&target->process, err);
 }
 
-/* Its thread removes the socket, if it can, before it ends. */
-static bool is_still_there(const struct target *target)
+/*
+ * Its thread removes the socket, if it can, before it ends. Another command may attach the next
+ * agent at once, which has another thread.
+ */
+static bool is_still_there(const struct target *target, pid_t thread)
 {
 	if (target->process.pid > 0)
-		return process_has_agent_thread(&target->process);
+		return process_is_agent_thread(&target->process, thread);
 	return target->socket_path[0] != '\0' && access(target->socket_path, F_OK) == 0;
 }
 
-static bool wait_for_end(const struct target *target, struct error *err)
+static bool wait_for_end(const struct target *target, pid_t thread, struct error *err)
 {
 	const int64_t until_ms = clock_monotonic_ms() + END_MS;
-	while (is_still_there(target)) {
+	while (is_still_there(target, thread)) {
 		if (clock_monotonic_ms() > until_ms) {
 			error_set(err, ERROR_TIMEOUT, "%s: its agent has not ended for %d s",
 				target->label, END_MS / 1000);
@@ -270,11 +273,12 @@ bool attachment_end(const struct target *target, json_t **answer, struct entry_r
 {
 	CLEANUP(json_cleanup) json_t *received = NULL;
 
-	if (!restore_functions(target, entries, err) ||
-		!agent_call_json(target, "POST",
-			entries->is_unused ? "/v1/detach?unmap=true" : "/v1/detach", &received,
-			err) ||
-		!wait_for_end(target, err))
+	if (!restore_functions(target, entries, err))
+		return false;
+	const pid_t thread = process_agent_thread(&target->process);
+	if (!agent_call_json(target, "POST",
+		    entries->is_unused ? "/v1/detach?unmap=true" : "/v1/detach", &received, err) ||
+		!wait_for_end(target, thread, err))
 		return false;
 	*answer = TAKE(received);
 	return true;
@@ -341,8 +345,9 @@ static bool end_present_agent(const struct process *process, const struct presen
 		*err = reason->kind == ERROR_NONE ? agent->why : *reason;
 		return false;
 	}
+	const pid_t thread = process_agent_thread(process);
 	return (agent_call_json(&agent->target, "POST", "/v1/detach?replace=true", &answer, err) &&
-		       wait_for_end(&agent->target, err)) ||
+		       wait_for_end(&agent->target, thread, err)) ||
 	       error_prefix(err, "replacing the agent of %s[%d]", process->name, (int)process->pid);
 }
 

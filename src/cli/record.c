@@ -74,9 +74,24 @@ static bool agree_to_discard(
 		       timed_recording_agree_to_discard(request, target->label, count, err));
 }
 
-/* `is_kept`: the agent has a profile that could not be saved, or its run continues. */
-static bool record(const struct target *target, const struct record_request *request, bool *is_kept,
-	struct error *err)
+/* Of another command, where ours could not begin. */
+static bool has_run(const struct target *target)
+{
+	CLEANUP(json_cleanup) json_t *status = NULL;
+	struct error ignored;
+
+	return agent_call_json(target, "GET", "/v1/status", &status, &ignored) &&
+	       json_is_object(json_at(status, "run"));
+}
+
+/* Why the agent has to stay where recording fails. */
+struct kept_agent {
+	bool has_profile; /* that could not be saved, or its run continues */
+	bool has_other_run;
+};
+
+static bool record(const struct target *target, const struct record_request *request,
+	struct kept_agent *kept, struct error *err)
 {
 	CLEANUP(timed_recording_deinit)
 	struct timed_recording recording = { .is_attached = request->detaches };
@@ -86,15 +101,18 @@ static bool record(const struct target *target, const struct record_request *req
 		!agree_to_discard(target, request, err))
 		return false;
 	terminal_catch_interrupts();
-	if (!timed_recording_begin(request, &recording, err))
+	if (!timed_recording_begin(request, &recording, err)) {
+		kept->has_other_run =
+			recording.run.id == 0 && err->kind == ERROR_STATE && has_run(target);
 		return false;
+	}
 	snprintf(what, sizeof what, "recording %s", target->label);
 	if (!control_wait_for_run(target, recording.run.id, request->duration_ms, what, err)) {
-		*is_kept = err->kind == ERROR_TIMEOUT;
+		kept->has_profile = err->kind == ERROR_TIMEOUT;
 		return false;
 	}
 	if (!timed_recording_save(&recording, err)) {
-		*is_kept = recording.is_kept;
+		kept->has_profile = recording.is_kept;
 		return false;
 	}
 	explain(request, &recording);
@@ -106,19 +124,21 @@ static bool record_attached(struct record_request *request, struct error *err)
 {
 	struct process process;
 	struct target target;
+	struct kept_agent kept = { 0 };
 	struct error ignored;
-	bool is_kept = false;
 
 	if (!process_find(request->operand, &process, err) ||
 		!timed_recording_attach(&process, request, &target, err))
 		return false;
 	request->lg_sample = SAMPLE_LG_KEEP;
 	request->detaches = true;
-	const bool done = record(&target, request, &is_kept, err);
-	if (is_kept) {
-		verb_warn("%s stays attached, because its agent has the profile (heapctl detach %d "
-			  "takes it out)",
-			target.label, (int)process.pid);
+	const bool done = record(&target, request, &kept, err);
+	if (kept.has_profile || kept.has_other_run) {
+		verb_warn("%s stays attached, because %s (heapctl detach %d takes it out)",
+			target.label,
+			kept.has_profile ? "its agent has the profile"
+					 : "another command records it",
+			(int)process.pid);
 		return false;
 	}
 	if (!timed_recording_detach(&target, done ? err : &ignored) && done)
@@ -128,11 +148,11 @@ static bool record_attached(struct record_request *request, struct error *err)
 
 static bool record_one(struct record_request *request, struct error *err)
 {
+	struct kept_agent ignored = { 0 };
 	struct target target;
-	bool is_kept = false;
 
 	if (target_resolve(request->operand, &target, err))
-		return record(&target, request, &is_kept, err);
+		return record(&target, request, &ignored, err);
 	return request->may_attach && err->kind == ERROR_NOT_FOUND && record_attached(request, err);
 }
 

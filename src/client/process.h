@@ -152,6 +152,9 @@ bool process_has_ended(const struct process *process);
 pid_t process_agent_thread(const struct process *process);
 bool process_has_agent_thread(const struct process *process);
 
+/* Whether the thread is there, and an agent's. */
+bool process_is_agent_thread(const struct process *process, pid_t thread);
+
 /* Findings that repeat while a process is silent. Starts as { 0 }. */
 struct process_watch {
 	const struct process *process;

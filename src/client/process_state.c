@@ -91,6 +91,15 @@ pid_t process_agent_thread(const struct process *process)
 	return read_agents_state(process->pid, &state, &text) ? state.id : 0;
 }
 
+bool process_is_agent_thread(const struct process *process, pid_t thread)
+{
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
+	char number[16];
+
+	snprintf(number, sizeof number, "%d", (int)thread);
+	return thread != 0 && is_agents_thread(process->pid, number, &text);
+}
+
 bool process_has_agent_thread(const struct process *process)
 {
 	return process_agent_thread(process) != 0;

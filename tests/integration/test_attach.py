@@ -542,6 +542,18 @@ while True:
     time.sleep(0.01)
 """
 
+    def test_another_agent_that_is_attached_at_once_is_not_waited_for(self):
+        process = self.start_python()
+        self.attach(process.pid)
+        # It looks at the threads of the process after a second.
+        slow = self.start(need("strace"), "-f", "-o", "/dev/null", "-e", "trace=getdents64", "--inject=getdents64:delay_enter=1000000", HEAPCTL, "detach",
+                          str(process.pid), env=dict(self.environment, ASAN_OPTIONS="detect_leaks=0"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        wait_until(lambda: agent_thread(process.pid) is None, "the end of the agent")
+        self.attach(process.pid)
+        self.assertRegex("".join(slow.communicate(timeout=120)), "detached")
+        self.assertIsNotNone(agent_thread(process.pid))
+        self.detach(process.pid)
+
     def test_a_client_that_keeps_its_connection(self):
         process = self.start_python()
         self.attach(process.pid)
@@ -1108,6 +1120,18 @@ class Record(AttachCase):
         self.assertTrue(err.rstrip().endswith("detached"), err)
         self.assertIn("PyByteArray", self.heapctl("report", "--text", profile)[0])
         self.assertIsNone(agent_thread(process.pid))
+
+    def test_the_recording_of_another_command_goes_on(self):
+        """Both find no agent; one of them begins a run, and the other one leaves it."""
+        process = self.start_python()
+        words = [HEAPCTL, "record", str(process.pid), "--attach", "-d", "3s", "-o"]
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        slow = self.start(need("strace"), "-f", "-o", "/dev/null", "-e", "trace=flock", "--inject=flock:delay_enter=1000000", *words,
+                          os.path.join(self.folder, "slow.heap"), env=dict(self.environment, ASAN_OPTIONS="detect_leaks=0"), **streams)
+        wait_until(lambda: slow.poll() is not None or any(children_of(child) for child in children_of(slow.pid)), "the child process")
+        other = self.start(*words, os.path.join(self.folder, "other.heap"), env=self.environment, **streams)
+        said = [recorder.communicate(timeout=120)[1] for recorder in (slow, other)]
+        self.assertEqual(sorted((slow.returncode, other.returncode)), [0, 1], said)
 
     def test_a_profile_that_cannot_be_saved_stays_with_the_agent(self):
         process = self.start_python()
