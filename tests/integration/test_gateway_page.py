@@ -87,6 +87,9 @@ class Shown(PageCase):
             self.assertIn(f":{own}", shown[process.pid])
             # Both have one parent and one user: these say nothing.
             self.assertNotRegex(shown[process.pid], "child of|user |container")
+        page.goto(f"{self.url}/#/{NAME}/history")
+        page.wait_for_text(f"pid {other.pid} (", ".heading")
+        self.assertIn(f":{port}", page.text(".heading"))
         listed = {entry["pid"]: entry for entry in json.loads(self.heapctl("ps", "--json")[0]) if entry.get("pid") in shown}
         for target in self.get("/api/v1/targets").json["targets"]:
             for key in ("user", "parent", "command"):

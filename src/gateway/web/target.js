@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One target: its heading, and the view that is chosen. */
+import { apart } from '/assets/apart.js';
 import { getJson } from '/assets/api.js';
 import { fill, problemBox, repeat, sentence } from '/assets/controls.js';
 import { button, el } from '/assets/dom.js';
@@ -79,7 +80,8 @@ class HistoryHead {
     this.shown = text;
     const current = live.find(({ pid }) => this.chosen.includes(String(pid))) ?? (live.length === 1 ? live[0] : null);
     const links = current === null ? null : new Target(String(current.pid ?? current.name));
-    const running = live.slice(0, 8).map(({ pid }, i) => [i > 0 ? ', ' : '', el('a', { href: `#/${pid ?? name}` }, pid ? `pid ${pid}` : name)]);
+    const difference = target => (parts => parts.length > 0 ? [' (', parts, ')'] : '')(apart(target, live));
+    const running = live.slice(0, 8).map(({ pid }, i) => [i > 0 ? ', ' : '', el('a', { href: `#/${pid ?? name}` }, pid ? `pid ${pid}` : name), difference(live[i])]);
     fill(this.element, el('div.heading', el('h1', name), el('p.quiet', live.length > 0 ? ['running now: ', running]
       : own.length > 0 ? sentence(own[0].error.message) : 'no process of this name is running now')),
     links === null ? el('h2.alone', 'History') : tabs(view => view === 'history' ? new Target(name).link('history', { live: String(current.pid ?? '') })

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The list of targets. */
+import { apart } from '/assets/apart.js';
 import { getJson } from '/assets/api.js';
 import { sortByConcern } from '/assets/concern.js';
 import { hint, keepTrying, sentence } from '/assets/controls.js';
@@ -55,26 +56,6 @@ function lastKept(process) {
     return '';
   const view = `#/${encodeURIComponent(process.name)}/history?${new URLSearchParams({ pid: process.pid })}`;
   return el('div', el('a', { href: view }, dateTime(process.last_ms)), process.last_reason ? el('p.hint', 'because ', el('code', process.last_reason)) : null);
-}
-
-const COMMAND_SHOWN = 64;
-
-const shortened = text => text.length > COMMAND_SHOWN ? `${text.slice(0, COMMAND_SHOWN - 1)}\u2026` : text;
-
-/* What tells processes of one name apart: where two of them differ. */
-function apart(target, targets) {
-  const twins = targets.filter(({ name }) => name === target.name);
-  const differ = key => twins.some(twin => twin[key] !== target[key]);
-  if (twins.length < 2 || !target.command)
-    return [];
-  const parts = [
-    differ('command') ? el('code', shortened(target.command)) : null,
-    differ('user') ? `user ${target.user}` : null,
-    differ('container') ? (target.container ? `container ${target.container.slice(0, 12)}` : 'no container') : null,
-  ].filter(part => part !== null);
-  if (twins.some(({ pid }) => pid !== null && pid === target.parent) || (parts.length === 0 && differ('parent')))
-    parts.push(`child of ${target.parent}`);
-  return parts.flatMap((part, i) => [i > 0 ? ' \u00b7 ' : '', part]);
 }
 
 const hasFailed = target => stateOf(target).kind === 'bad';
