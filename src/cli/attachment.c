@@ -211,7 +211,8 @@ static bool explain_stop(const struct process *process, struct error *err)
 {
 	struct error stop;
 
-	if (process_state_check(process, &stop) || stop.kind != ERROR_TIMEOUT)
+	if (process_state_check(process, &stop) || stop.kind != ERROR_TIMEOUT ||
+		strcmp(stop.message, err->message) == 0)
 		return false;
 	const struct error failure = *err;
 	*err = stop;
