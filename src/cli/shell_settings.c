@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shell_settings.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analysis/filter.h"
 #include "base/xalloc.h"
 #include "cli/report_option_ids.h"
+#include "cli/terminal.h"
 #include "profile/profile.h"
 #include "render/quantity.h"
 
@@ -352,6 +354,22 @@ static void append_value(const struct shell_settings *settings, const struct ver
 	}
 }
 
+enum { HELP_COLUMN = 31, HELP_END = 100 };
+
+/* Broken into lines below one another. */
+static void append_help(struct buffer *out, const char *help)
+{
+	CLEANUP(free_cleanup) char *text = NULL;
+	size_t size = 0;
+	FILE *const stream = open_memstream(&text, &size);
+
+	if (stream == NULL)
+		return;
+	terminal_fill(stream, help, HELP_COLUMN, HELP_COLUMN, HELP_END);
+	fclose(stream);
+	buffer_append(out, text, size);
+}
+
 void shell_settings_print(const struct shell_settings *settings, struct buffer *out)
 {
 	for (const struct verb_option *row = NULL; (row = next_setting(row)) != NULL;) {
@@ -361,6 +379,7 @@ void shell_settings_print(const struct shell_settings *settings, struct buffer *
 			continue;
 		buffer_printf(&value, "%s=", row->setting);
 		append_value(settings, row, &value);
-		buffer_printf(out, "  %-28s %s\n", buffer_string(&value), row->help);
+		buffer_printf(out, "  %-28s ", buffer_string(&value));
+		append_help(out, row->help);
 	}
 }
