@@ -28,6 +28,7 @@ NOT_RUN = {
     "make soak SOAK_PHASES=attach SOAK_CYCLES=100": "takes minutes",
     "SOAK_REPEAT=5 SOAK_SUITES=1 SOAK_SECONDS=1500 SOAK_PHASES=idle make soak": "repeats the tests for an hour",
     "BENCH_ROUNDS=5 make bench TARGET=attach": "takes minutes on an idle machine",
+    "FLEET_HOSTS=0 FLEET_TARGETS=0 FLEET_SEEDS=100 FLEET_FIRST_SEED=2000 make bench TARGET=fleet": "fills 100 databases",
     "BENCH_ONLY=musl BENCH_CYCLES=300 BENCH_ROUNDS=0 make bench TARGET=attach": "attaches 1,800 times",
     "BENCH_ONLY=static BENCH_CYCLES=300 BENCH_ROUNDS=0 make bench TARGET=attach": "attaches 1,800 times",
     "make soak SOAK_REPEAT=2 SOAK_SECONDS=1500 SOAK_PHASES='idle busy' SOAK_BUSY=8 SOAK_TEST='agent_programs agent_process agent_stacks agent_servers agent_api agent_protocol agent_jemalloc sampler sampler_programs attach attach_entry attach_places attach_container shared_folder silent_targets rights run run_store trafficserver allocator heapctl launch account'":
