@@ -100,12 +100,15 @@ static bool parse_url(struct fleet_http *http, const char *text, struct error *e
 		return error_set(err, ERROR_MEMORY, "no memory for a URL");
 	http->has_tls = begins_with(text, http->scheme->with_tls);
 	/* The password of a wrong URL must not become part of a message either. */
-	const bool is_done = fleet_scheme_detect(http->scheme, text) &&
-					     curl_url_set(url, CURLUPART_URL, text,
-						     CURLU_NON_SUPPORT_SCHEME) == CURLUE_OK
-				     ? take_url_parts(http, url, err)
-				     : fleet_http_refuse_url(http->scheme,
-					       "it does not begin with a scheme and a host", err);
+	const bool is_done =
+		!fleet_scheme_detect(http->scheme, text)
+			? fleet_http_refuse_url(
+				  http->scheme, "it does not begin with a scheme and a host", err)
+		: curl_url_set(url, CURLUPART_URL, text, CURLU_NON_SUPPORT_SCHEME) != CURLUE_OK
+			? fleet_http_refuse_url(http->scheme,
+				  "its host is missing, or its host, port or path cannot be read",
+				  err)
+			: take_url_parts(http, url, err);
 	curl_url_cleanup(url);
 	return is_done;
 }

@@ -57,8 +57,12 @@ bool pprof_push_open(
 	if (!fleet_http_open(&wanted, &push->http, err))
 		return false;
 	const char *const path = fleet_http_path(push->http);
-	if (!is_plain_path(path) || (path[0] != '\0' && !push->is_pyroscope))
-		return fleet_http_refuse_url(wanted.scheme, "of its path", err);
+	if (path[0] != '\0' && !push->is_pyroscope)
+		return fleet_http_refuse_url(
+			wanted.scheme, "a collector has no path but /v1/pprof", err);
+	if (!is_plain_path(path))
+		return fleet_http_refuse_url(
+			wanted.scheme, "a path has letters, digits and -._~ alone", err);
 	*ret = TAKE(push);
 	return true;
 }

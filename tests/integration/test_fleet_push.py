@@ -197,9 +197,13 @@ class Pyroscope(PushCase):
         said = self.send(self.write(), "--to", f"pyroscope://127.0.0.1:{server.port}", code=1)[1]
         self.assertIn("answered 404", said)
         self.assertIn("is it a Pyroscope?", said)
-        for url in ("pyroscope://127.0.0.1/a?b=c", "pyroscope://u:secret@127.0.0.1", "pyroscope://127.0.0.1/a%20b", "otel-pprof://127.0.0.1",
-                    "otel-pprof://127.0.0.1:1/a"):
-            self.assertNotIn("secret", self.send(self.write(), "--to", url, code=2)[1])
+        for url, reason in (("pyroscope://127.0.0.1/a?b=c", "more than a host and a path"), ("pyroscope://u:secret@127.0.0.1", "can see a password in it"),
+                            ("pyroscope://127.0.0.1/a%20b", "a path has letters, digits and -._~ alone"), ("otel-pprof://127.0.0.1", "it has no port"),
+                            ("otel-pprof://127.0.0.1:1/a", "a collector has no path but /v1/pprof"),
+                            ("pyroscope://127.0.0.1:99999", "its host, port or path cannot be read"), ("pyroscope:/a", "does not begin with a scheme")):
+            said = self.send(self.write(), "--to", url, code=2)[1]
+            self.assertIn(reason, said)
+            self.assertNotIn("secret", said)
 
     def test_tls_with_a_known_authority_only(self):
         certificate, key = (os.path.join(self.folder, name) for name in ("cert.pem", "key.pem"))
