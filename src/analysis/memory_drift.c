@@ -24,8 +24,6 @@ bool memory_drift_find(const struct memory_point *points, size_t count, struct m
 	const double freedom = (double)count - 2;
 	const double error = sqrt(squares / freedom / hours);
 
-	if (!(error > 0) && !(fabs(rate) > 0))
-		return false;
 	*drift = (struct memory_drift){
 		.rate = rate,
 		.low = rate - student_width95(freedom) * error,

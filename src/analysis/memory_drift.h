@@ -25,5 +25,8 @@ struct memory_drift {
 
 enum { MEMORY_DRIFT_POINTS_MIN = 5 };
 
-/* Of points of one process in the order of time. False for too few, or where nothing ever moved. */
+/*
+ * Of points of one process in the order of time. False for too few. Where nothing ever moved the
+ * rate and its interval are 0, and p is 1.
+ */
 bool memory_drift_find(const struct memory_point *points, size_t count, struct memory_drift *drift);

@@ -325,6 +325,18 @@ class Views(PageCase):
         low, high = growth["interval95"]
         self.assertTrue(low < 30 * now / 130 < high, growth)
 
+    def test_memory_that_never_moved_does_not_grow(self):
+        self.end(self.process)
+        process, _ = self.start_named_redis(NAME)
+        self.start_gateway("--history", os.path.join(self.folder, "history"), "--history-every", "24hrs", process.pid)
+        now = wait_until(lambda: self.get(f"/targets/{NAME}/api/v1/timeline").json["snapshots"], "a snapshot")[-1]["allocated"]
+        self.add_rows(NAME, [now] * 8)
+        wait_until(lambda: self.get("/api/v1/overview").json["processes"][0]["growth"], "the growth")
+        page = self.open_page()
+        page.wait_for_text("0 B/h", ".targets [data-label=Growth]")
+        self.assertNotIn("\u00b1", page.text(".targets [data-label=Growth]"))
+        self.assertEqual(page.serious_complaints(), [])
+
     def test_findings_that_are_still_computed_are_left_with_the_view(self):
         process = self.start_history(3)
         page = self.open_page(f"/{process.pid}/runs")

@@ -47,6 +47,8 @@ function growthCell(process) {
   if (!growth)
     return process ? el('span.quiet', { title: 'Growth takes about an hour of figures.' }, 'unknown') : '';
   const half = (growth.interval95[1] - growth.interval95[0]) / 2;
+  if (half === 0 && growth.rate_per_hour === 0)
+    return el('span', { title: 'No figure of the last day differs from another.' }, '0 B/h');
   return el('span', { title: '95% interval, of the figures of the last day' }, el(growth.is_significant ? 'b.grown' : 'span', `${change(growth.rate_per_hour)}/h`),
     el('span.quiet', ` \u00b1 ${bytes(half)}`));
 }
