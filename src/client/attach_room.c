@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include "base/file.h"
 #include "base/proc_maps.h"
@@ -18,22 +19,30 @@ enum {
 	 */
 	AGENT_BYTES = 1024 * 1024,
 	CODE_SHARE = 4,
+	/* It took up to 130, and the program goes on mapping meanwhile. */
+	MAPPINGS = 256,
 };
 
-static uint64_t estimate_memory(const struct process *process)
+struct mapped {
+	uint64_t count;
+	uint64_t code_bytes; /* of files */
+};
+
+static struct mapped read_mapped(const struct process *process)
 {
 	CLEANUP(buffer_deinit) struct buffer maps = BUFFER_OR_EXIT;
-	uint64_t code = 0;
+	struct mapped mapped = { 0 };
 
 	if (!file_try_read(&maps, "/proc/%d/maps", (int)process_living_thread(process->pid)))
-		return AGENT_BYTES;
+		return mapped;
 	const char *at = buffer_string(&maps);
 	const char *const end = at + maps.size;
 	for (struct proc_map map; proc_map_next(&at, end, &map);) {
+		mapped.count++;
 		if (map.executable && map.inode != 0)
-			code += map.limit - map.start;
+			mapped.code_bytes += map.limit - map.start;
 	}
-	return AGENT_BYTES + code / CODE_SHARE;
+	return mapped;
 }
 
 static bool check_threads(const struct process *process, struct error *err)
@@ -52,7 +61,29 @@ static bool check_threads(const struct process *process, struct error *err)
 		err, "raise the limit (pids.max; systemd: TasksMax, docker update: --pids-limit)");
 }
 
-static bool check_memory(const struct process *process, struct error *err)
+/* At its limit the program's own mmap() fails, and with it malloc. */
+static bool check_mappings(
+	const struct process *process, const struct mapped *mapped, struct error *err)
+{
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
+
+	if (!file_try_read(&text, "/proc/sys/vm/max_map_count"))
+		return true;
+	const uint64_t limit = strtoull(buffer_string(&text), NULL, 10);
+	if (mapped->count + MAPPINGS <= limit)
+		return true;
+	error_set(err, ERROR_STATE,
+		"%s[%d] has %" PRIu64 " mappings of at most %" PRIu64
+		" (vm.max_map_count), and the agent may take %d",
+		process->name, (int)process->pid, mapped->count, limit, MAPPINGS);
+	return error_hint(err,
+		"raise the limit: sysctl -w vm.max_map_count=%" PRIu64
+		"; heapctl attach --force attaches nevertheless",
+		2 * limit);
+}
+
+static bool check_memory(
+	const struct process *process, const struct mapped *mapped, struct error *err)
 {
 	char room_text[BYTE_SIZE_TEXT_BYTES], need_text[BYTE_SIZE_TEXT_BYTES];
 	struct cgroup group;
@@ -61,7 +92,7 @@ static bool check_memory(const struct process *process, struct error *err)
 	const uint64_t room = cgroup_read_room(&group).bytes;
 	if (room == UINT64_MAX)
 		return true;
-	const uint64_t need = estimate_memory(process);
+	const uint64_t need = AGENT_BYTES + mapped->code_bytes / CODE_SHARE;
 	if (room >= need)
 		return true;
 	byte_size_format(room, room_text);
@@ -76,5 +107,10 @@ static bool check_memory(const struct process *process, struct error *err)
 
 bool attach_room_check(const struct process *process, bool is_forced, struct error *err)
 {
-	return check_threads(process, err) && (is_forced || check_memory(process, err));
+	if (!check_threads(process, err))
+		return false;
+	if (is_forced)
+		return true;
+	const struct mapped mapped = read_mapped(process);
+	return check_mappings(process, &mapped, err) && check_memory(process, &mapped, err);
 }

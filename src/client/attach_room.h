@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether the control group of a process has room for the agent: its threads, and its memory, for
- * which the kernel would otherwise end a process of the group.
+ * Whether there is room for the agent: in the control group of a process for its threads, and for
+ * its memory, for which the kernel would otherwise end a process of the group; and for its mappings
+ * in the process.
  */
 #pragma once
 
@@ -9,5 +10,5 @@
 
 #include "client/process.h"
 
-/* ERROR_STATE. `is_forced`: the memory is not checked. */
+/* ERROR_STATE. `is_forced`: memory and mappings are not checked. */
 MUST_CHECK bool attach_room_check(const struct process *process, bool is_forced, struct error *err);

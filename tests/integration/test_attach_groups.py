@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Attaching to processes whose control group or namespaces are in the way."""
+"""Attaching to processes whose control group, limits or namespaces are in the way."""
 import os
+import pathlib
 import subprocess
 import sys
 import unittest
@@ -13,6 +14,20 @@ from test_attach import AttachCase
 
 MIB = 1 << 20
 HOLDS_MEMORY = "import time\nheld = bytes(b'x' * (20 << 20))\nprint('ready', flush=True)\ntime.sleep(600)"
+# All but a hundred of the mappings that it may have.
+MAPS_PAGES = """
+import ctypes, mmap, time
+count = int(open("/proc/sys/vm/max_map_count").read()) - len(open("/proc/self/maps").readlines()) - 100
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype, libc.mmap.argtypes = ctypes.c_size_t, [ctypes.c_size_t, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+protect = libc.mprotect
+protect.argtypes = [ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int]
+address = libc.mmap(0, count * 4096, 3, 0x4022, -1, 0)
+for page in range(1, count - 1, 2):
+    protect(address + 4096 * page, 4096, 1)
+print("ready", flush=True)
+time.sleep(600)
+"""
 # Its main thread's children belong to another pid namespace; the other thread's do not.
 OPENS_NAMESPACE = """
 import ctypes, os, sys, threading, time
@@ -26,7 +41,7 @@ time.sleep(600)
 """
 
 
-class Groups(AttachCase):
+class RoomCase(AttachCase):
     def assert_refused(self, pid, words):
         """By attach, and foretold by doctor; the process goes on."""
         self.assertRegex(self.attach(pid, code=1)[1], words)
@@ -34,6 +49,21 @@ class Groups(AttachCase):
         self.assertIsNone(agent_thread(pid))
         self.assertTrue(is_alive(pid))
 
+
+class Mappings(RoomCase):
+    MAX = 200_000
+
+    def test_near_their_limit(self):
+        """Beyond it the program's own mmap() fails."""
+        limit = int(pathlib.Path("/proc/sys/vm/max_map_count").read_text())
+        if limit > self.MAX:
+            self.skipTest(f"vm.max_map_count is {limit}: a program with as many mappings takes too long")
+        process = self.start_python(MAPS_PAGES, stdout=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        self.assert_refused(process.pid, rf"has \d+ mappings of at most {limit} \(vm.max_map_count\), and the agent may take 256")
+
+
+class Groups(RoomCase):
     def test_that_permits_no_more_threads(self):
         process = self.start_python()
         group = ControlGroup(self, "pids")
