@@ -214,6 +214,8 @@ static void print_text(const struct fleet_options *options, const struct fleet_f
 		}
 		append_site(out, finding);
 	}
+	if (findings->has_more)
+		buffer_append_string(out, "and more: --top N shows N of them\n");
 	if (endings[options->action] != NULL)
 		buffer_printf(out, "%zu of these %s (chance below 0.05)\n", significant,
 			endings[options->action]);
@@ -295,6 +297,7 @@ static void write_json(const struct fleet_options *options, const struct fleet_f
 	for (size_t i = 0; i < findings->count; i++)
 		write_finding(&json, options, &findings->items[i]);
 	json_array_end(&json);
+	json_member_bool(&json, "has_more", findings->has_more);
 	json_object_end(&json);
 	buffer_append_char(out, '\n');
 }
@@ -334,6 +337,7 @@ static void write_hosts_json(
 		json_object_end(&json);
 	}
 	json_array_end(&json);
+	json_member_bool(&json, "has_more", hosts->has_more);
 	json_object_end(&json);
 	buffer_append_char(out, '\n');
 }
@@ -368,4 +372,6 @@ void fleet_print_hosts(
 		append_printable(out, host->host);
 		buffer_append_char(out, '\n');
 	}
+	if (hosts->has_more)
+		buffer_append_string(out, "and more: --top N shows N of them\n");
 }

@@ -36,6 +36,7 @@ struct fleet_finding {
 struct fleet_findings {
 	struct fleet_finding *items;
 	size_t count, capacity;
+	bool has_more;		      /* than were asked for */
 	double total, total_variance; /* of fleet_ask_sites: of all sites, also of those left out */
 	const char *versions[2];      /* of fleet_ask_versions: the base, and the other */
 	/* Of fleet_ask_growth: the answer is from the sums of days, and so many are missing. */

@@ -151,10 +151,9 @@ bool question_finish(struct clickhouse *clickhouse, struct fleet_findings *findi
 	/* A query has a limit of 256 KiB, which is ten thousand sites. */
 	enum { SITES_MAX = 5000 };
 
-	if (findings->count > max)
-		findings->count = max;
-	if (findings->count > SITES_MAX)
-		findings->count = SITES_MAX;
+	max = max > SITES_MAX ? SITES_MAX : max;
+	findings->has_more = findings->count > max;
+	findings->count = findings->has_more ? max : findings->count;
 	return ask_frames(clickhouse, findings, err);
 }
 

@@ -52,12 +52,15 @@ bool fleet_ask_sites(struct clickhouse *clickhouse, const struct fleet_scope *sc
 		"GROUP BY service, site ORDER BY b DESC LIMIT %zu) ALL INNER JOIN "
 		"(SELECT site, any(frames) AS frames FROM stack GROUP BY site) USING site "
 		"ORDER BY b DESC, site",
-		max);
+		max + 1);
 	if (!ask_total(clickhouse, scope, findings, err) ||
 		!clickhouse_select(clickhouse, buffer_string(&query), "suuffffa", &rows, err))
 		return false;
+	findings->has_more = json_array_size(rows) > max;
 	json_array_foreach(rows, index, row)
 	{
+		if (index == max)
+			break;
 		struct fleet_finding *const finding = question_add_finding(findings);
 		finding->service = question_take_text(findings, row, 0);
 		finding->site = clickhouse_unsigned(row, 1);
@@ -245,11 +248,14 @@ bool fleet_ask_hosts(struct clickhouse *clickhouse, const struct fleet_scope *sc
 	buffer_printf(&query,
 		" GROUP BY " QUESTION_PROCESS_OF_VERSION ") GROUP BY service, version, host "
 		"ORDER BY bytes DESC, host LIMIT %zu",
-		max);
+		max + 1);
 	if (!clickhouse_select(clickhouse, buffer_string(&query), "sssuuuuff", &rows, err))
 		return false;
+	hosts->has_more = json_array_size(rows) > max;
 	json_array_foreach(rows, index, row)
 	{
+		if (index == max)
+			break;
 		*XAPPEND(hosts->items, hosts->count, hosts->capacity) = (struct fleet_host){
 			.service = string_pool_add(&hosts->strings, clickhouse_text(row, 0)),
 			.version = string_pool_add(&hosts->strings, clickhouse_text(row, 1)),

@@ -51,6 +51,7 @@ struct fleet_host {
 struct fleet_hosts {
 	struct fleet_host *items;
 	size_t count, capacity;
+	bool has_more; /* than were asked for */
 	struct string_pool strings;
 };
 

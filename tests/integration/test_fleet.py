@@ -314,6 +314,14 @@ class Asking(FleetCase):
         text = self.fleet("top", "--top", "3")
         self.assertRegex(text.splitlines()[2], r"MiB  ± .* 16  api  main > serve > parse$")
 
+    def test_what_was_cut_says_so(self):
+        for words in (("top",), ("hosts",), ("growth",), ("versions", "--service", "api"), ("outliers", "--service", "api")):
+            self.assertEqual(self.ask(*words)["has_more"], False)
+            self.assertNotIn("and more", self.fleet(*words, "--top", "1000"))
+            cut = self.ask(*words, "--top", "1")
+            self.assertEqual((cut["has_more"], len(cut.get("sites", cut.get("hosts")))), (True, 1))
+            self.assertIn("\nand more: --top N shows N of them\n", self.fleet(*words, "--top", "1"))
+
     def test_pictures_are_those_of_the_other_verbs(self):
         collapsed = self.fleet("flame", "--collapsed", "--service", "api")
         self.assertEqual(len(collapsed.splitlines()), 23)
