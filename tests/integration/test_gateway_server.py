@@ -108,7 +108,7 @@ class Bodies(GatewayCase):
     # What this target does not show is still in the source that answers it.
     SOURCES = {"TrendSite": "src/cli/trend.c", "Captures": "src/watch/recorder.c", "Report": "src/profile/profile.c",
                "Status": "src/agent/core_status.c", "MallocStatistics": "src/allocator/malloc_owner.c",
-               "Overview": "src/gateway/handle_overview.c"}
+               "Overview": "src/gateway/handle_overview.c", "Targets": "src/gateway/handle_page.c"}
     # Answers of a database, which test_fleet_page.py has.
     ELSEWHERE = {"FleetHosts", "FleetSites"}
 

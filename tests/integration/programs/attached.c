@@ -349,6 +349,11 @@ int main(int argc, char **argv)
 	}
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
+	/*
+	 * While the main thread is traced, the kernel wakes a thread for one although it is
+	 * ignored, which docs/attach.md says.
+	 */
+	sigaddset(&set, SIGCHLD);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	instance = epoll_create1(0);
 	queue = msgget(IPC_PRIVATE, 0600);
