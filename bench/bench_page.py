@@ -144,15 +144,19 @@ def bench(count, folder):
     subprocess.run([HEAPCTL, "report", "--pprof", "-o", file, profile], check=True)
     print(f"\n{count} stacks, {profile.stat().st_size / 1e6:.1f} MB ({file.stat().st_size / 1e6:.1f} MB as pprof)")
     with contextlib.ExitStack() as stack:
-        urls = {"heapctl": stack.enter_context(gateway_of(folder, profile))}
+        urls, servers = {"heapctl": stack.enter_context(gateway_of(folder, profile))}, {}
         package = browser.PACKAGES / "speedscope/dist/release"
         if package.exists() and "speedscope" in TOOLS:
             shutil.copytree(package, folder / "speedscope", dirs_exist_ok=True)
             port = stack.enter_context(web_server(folder))
             urls["speedscope"] = f"http://127.0.0.1:{port}/speedscope/index.html#profileURL=http://127.0.0.1:{port}/profile.pb.gz"
         if shutil.which("go") and "pprof" in TOOLS:
-            urls["pprof"] = stack.enter_context(pprof_of(file))
+            servers["pprof"] = stack.enter_context(contextlib.ExitStack())
+            urls["pprof"] = servers["pprof"].enter_context(pprof_of(file))
         results = {tool: [] for tool in urls if tool in TOOLS and warm_up(tool, urls[tool])}
+        # One that has no picture would go on working on it.
+        for tool in set(servers) - set(results):
+            servers[tool].close()
         for _ in range(ROUNDS):
             for tool, each in results.items():
                 each.append(measure(tool, urls[tool]))
