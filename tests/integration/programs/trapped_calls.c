@@ -59,7 +59,7 @@ static volatile char is_trapping;
 static long trapped_call;
 static volatile int is_done;
 
-static void fault(const char *what)
+static _Noreturn void fault(const char *what)
 {
 	printf("%s: %s\n", what, strerror(errno));
 	fflush(stdout);
