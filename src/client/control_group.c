@@ -71,19 +71,50 @@ static bool find_mount(const char *mounts, bool first_version, const char *contr
 	return false;
 }
 
-static bool locate(const char *memberships, const char *mounts, bool first_version,
-	const char *controller, struct cgroup *group)
+/* How many groups up it leads from the root of the own namespace of control groups. */
+static size_t count_up(const char *path)
 {
-	char path[4096], root[4096], point[4096];
+	size_t count = 0;
+
+	while (strncmp(path, "/..", 3) == 0 && (path[3] == '/' || path[3] == '\0')) {
+		path += 3;
+		count++;
+	}
+	return count;
+}
+
+/*
+ * What is behind `root`, the part that is mounted, in the path of a group; "" for a group below it
+ * whose name there is not known; NULL for one that is elsewhere: in another container.
+ */
+static const char *path_in_mount(const char *path, const char *root)
+{
+	const size_t size = strcmp(root, "/") == 0 ? 0 : strlen(root);
+	const char *const rest = path + size;
+
+	if (strncmp(path, root, size) == 0 && (*rest == '/' || *rest == '\0') &&
+		count_up(rest) == 0)
+		return strcmp(rest, "/") == 0 ? "" : rest;
+	return size == 3 * count_up(root) && count_up(root) > count_up(path) ? "" : NULL;
+}
+
+static bool locate(const char *memberships, const char *own_memberships, const char *mounts,
+	bool first_version, const char *controller, struct cgroup *group)
+{
+	char path[4096], own_path[4096], root[4096], point[4096];
 
 	if (!find_membership(memberships, first_version, controller, path, sizeof path) ||
 		!find_mount(mounts, first_version, controller, root, point))
 		return false;
-	/* A container may see its own group as the root of what is mounted. */
-	const size_t root_size = strcmp(root, "/") == 0 ? 0 : strlen(root);
-	const char *rest = strncmp(path, root, root_size) == 0 ? path + root_size : "";
-	if (strcmp(rest, "/") == 0 || strncmp(rest, "/..", 3) == 0)
+	const char *rest = path_in_mount(path, root);
+	if (rest == NULL) {
+		/* A container may see its own group as the root of what is mounted. */
+		if (!find_membership(own_memberships, first_version, controller, own_path,
+			    sizeof own_path) ||
+			strcmp(path, own_path) != 0)
+			return false;
 		rest = "";
+	}
 	*group = (struct cgroup){ .top_size = strlen(point), .is_first_version = first_version };
 	const int size = snprintf(group->folder, sizeof group->folder, "%s%s", point, rest);
 	if (size < 0 || (size_t)size >= sizeof group->folder)
@@ -110,15 +141,18 @@ static uint64_t hash_of(const struct buffer *text)
 void cgroup_find(pid_t pid, const char *controller, struct cgroup *group)
 {
 	CLEANUP(buffer_deinit) struct buffer memberships = BUFFER_OR_EXIT;
+	CLEANUP(buffer_deinit) struct buffer own = BUFFER_OR_EXIT;
 	CLEANUP(buffer_deinit) struct buffer mounts = BUFFER_OR_EXIT;
 
 	*group = (struct cgroup){ 0 };
 	const bool is_there = read_memberships(pid, &memberships);
-	if (!file_try_read(&mounts, "/proc/self/mountinfo") || !is_there)
+	if (!read_memberships(getpid(), &own) || !file_try_read(&mounts, "/proc/self/mountinfo") ||
+		!is_there)
 		return;
-	const char *const texts[] = { buffer_string(&memberships), buffer_string(&mounts) };
-	if (!locate(texts[0], texts[1], true, controller, group) &&
-		!locate(texts[0], texts[1], false, controller, group))
+	const char *const texts[] = { buffer_string(&memberships), buffer_string(&own),
+		buffer_string(&mounts) };
+	if (!locate(texts[0], texts[1], texts[2], true, controller, group) &&
+		!locate(texts[0], texts[1], texts[2], false, controller, group))
 		*group = (struct cgroup){ 0 };
 	group->memberships = hash_of(&memberships);
 }

@@ -9,7 +9,7 @@ import unittest
 
 from agent_host import only_root
 from control_group import ControlGroup
-from processes import HEAPCTL, agent_thread, children_of, is_alive, need, wait_until
+from processes import HEAPCTL, agent_thread, children_of, is_alive, need, need_namespace, wait_until
 from test_attach import AttachCase
 
 MIB = 1 << 20
@@ -27,6 +27,11 @@ for page in range(1, count - 1, 2):
     protect(address + 4096 * page, 4096, 1)
 print("ready", flush=True)
 time.sleep(600)
+"""
+# heapctl in a container of its own: its group, of which it may start no two more threads, is all that it sees.
+IN_OTHER_CONTAINER = """
+umount "$1" && mount -t "$2" -o "$3" none "$1" || exit 77
+exec "$4" attach "$5"
 """
 # Its main thread's children belong to another pid namespace; the other thread's do not.
 OPENS_NAMESPACE = """
@@ -73,6 +78,21 @@ class Groups(RoomCase):
             self.assert_refused(process.pid, rf"its control group may have {limit - 1} more threads, and that takes 2")
         group.write("pids.max", 3)
         self.attach(process.pid)
+        self.detach(process.pid)
+
+    def test_that_heapctl_does_not_see(self):
+        """Then the limit of its own group says nothing."""
+        need_namespace("--mount")
+        need_namespace("--cgroup")
+        process = self.start_python()
+        group = ControlGroup(self, "pids")
+        group.write("pids.max", 2)
+        kind, options = ("cgroup2", "rw") if group.is_second else ("cgroup", "pids")
+        result = subprocess.run(["unshare", "--cgroup", "--mount", "sh", "-c", IN_OTHER_CONTAINER, "sh", group.folder.parent, kind, options, HEAPCTL, str(process.pid)],
+                                env=self.environment, capture_output=True, text=True, preexec_fn=lambda: group.write("cgroup.procs", os.getpid()))
+        if result.returncode == 77:
+            self.skipTest(f"no other container can be made here: {result.stderr}")
+        self.assertEqual(result.returncode, 0, result.stderr)
         self.detach(process.pid)
 
     def test_that_is_at_its_limit_of_memory(self):
