@@ -410,6 +410,17 @@ class Runs(PageCase):
         begin, end = (each["time_ms"] for each in snapshots)
         page.goto(f"{self.url}/#/{NAME}/history?base={snapshots[0]['id']}&at={snapshots[1]['id']}&begin={begin}&end={end}&show=difference&compare=beside")
         page.wait_for(BOTH)
+        # The choice of the difference is no filter of it, and the filter leaves the choice.
+        page.click_on("Difference", ".segments button")
+        page.click_on("Table", ".segments button")
+        functions = "document.querySelectorAll('.rows tbody td.number').length"
+        page.wait_for(f"{functions} > 3")
+        page.click_on("Filter")
+        only = "(label => label.querySelector('input'))([...document.querySelectorAll('.filters label')].find(e => e.textContent.trim() === 'show'))"
+        self.assertEqual(page.evaluate(f"{only}.value"), "")
+        page.evaluate(f"(i => {{ i.value = 'no such function'; i.dispatchEvent(new Event('change')); }})({only})")
+        page.wait_for_text("nothing matches", ".rows")
+        self.assertIn("show=difference", page.evaluate("location.hash"))
         self.assertEqual(page.serious_complaints(), [])
 
 

@@ -31,11 +31,13 @@ const SHOWN = [['png', 'What is shown (PNG)'], ['svg', 'What is shown (SVG)'], [
 const COMPARISONS = [['', 'Difference'], ['beside', 'Side by side']];
 const FUNCTION = ['function', 'of functions', 'a pattern of names'], CODES = [['', 'source'], ['disasm', 'assembly']];
 const FILTERS = [['focus', 'only', 'only stacks with a function or file that matches'], ['ignore', 'without', 'no stacks with a function or file that matches'],
-  ['hide', 'hide', 'no frames that match'], ['show', 'show', 'only frames that match'], ['show_from', 'show from', 'only stacks with a match, without its callers'],
+  ['hide', 'hide', 'no frames that match'], ['show_frames', 'show', 'only frames that match'], ['show_from', 'show from', 'only stacks with a match, without its callers'],
   ['prune_from', 'prune from', 'nothing below the innermost function that matches: it allocates that itself'],
   ['thread', 'thread', 'only what this thread allocated, by number or name, where the profile has threads'],
   ['bytes', 'object size', 'only objects of this size: 64kb:1mb, 4096: or :4096'],
   ['tagignore', 'without samples', 'no samples with thread=REGEX or bytes=LOW:HIGH']];
+/* In an address `show` is the view of two snapshots or of a fleet. */
+const filterOption = key => key === 'show_frames' ? 'show' : key;
 
 export const PICTURE_KEYS = ['shape', 'compare', 'counter', 'granularity', ...FILTERS.map(([key]) => key), 'sort', 'rows', 'function', 'code', 'view'];
 
@@ -137,7 +139,7 @@ export class PictureView {
   path(format, options = {}, part = this.source) {
     const { counter, granularity } = this.source.values;
     const hasOwn = format.startsWith('flame') || format === 'raw';
-    return part.path(format, hasOwn ? {} : { counter, granularity, ...Object.fromEntries(FILTERS.map(([key]) => [key, this.source.values[key]])), ...options });
+    return part.path(format, hasOwn ? {} : { counter, granularity, ...Object.fromEntries(FILTERS.map(([key]) => [filterOption(key), this.source.values[key]])), ...options });
   }
 
   async draw() {
