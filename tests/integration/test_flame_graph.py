@@ -296,6 +296,23 @@ class FlameGraph(unittest.TestCase):
         self.browser.wait_for("(e => e.scrollTop + e.clientHeight > e.scrollHeight - 30)(document.querySelector('.fg-chart'))")
         self.assertEqual(self.browser.complaints(), [])
 
+    def test_on_a_telephone_the_picture_is_as_high_as_its_rows(self):
+        path = self.write("high.html", draw(f"{4 * MIB} 0 0 1 " + TAB.join(f"level{i}" for i in range(120)) + "\n", "flame"))
+        self.addCleanup(self.browser.resize, 1200, 800)
+        self.browser.resize(390, 800)
+        height = "document.querySelector('.fg-chart').clientHeight"
+        self.show(self.small)
+        # All, and four functions below each other.
+        self.browser.wait_for(f"{height} === {5 * ROW + 1}")
+        self.browser.click("canvas", x=100, y=ROW // 2 + ROW)
+        self.browser.wait_for("location.hash.includes('zoom=')")
+        self.assertEqual(self.browser.evaluate(height), 5 * ROW + 1)
+        self.show(path)
+        self.browser.wait_for(f"{height} === Math.round(0.62 * innerHeight)")
+        self.browser.resize(1200, 800)
+        self.browser.wait_for(f"{height} > 0.62 * innerHeight")
+        self.assertEqual(self.browser.complaints(), [])
+
     def test_the_picture_is_there_in_every_frame_while_the_window_changes(self):
         self.show(self.small)
         seen = self.browser.evaluate("""new Promise(resolve => {

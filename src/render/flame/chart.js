@@ -112,7 +112,15 @@ class Chart {
     this.rows = [...above, ...this.rowsOf(tree)];
     this.middle = above.length;
     this.spacer.style.height = `${Math.max(this.rows.length * ROW + 1, this.height)}px`;
+    this.showNeededHeight(tree);
     this.requestDraw();
+  }
+
+  /* For flame.css. Zooming out again makes the place no lower, so that what is below it stays where it is. */
+  showNeededHeight(tree) {
+    this.neededRows = Math.max(this.rows.length, this.neededTree === tree ? this.neededRows : 0);
+    this.neededTree = tree;
+    this.element.style.setProperty('--needed-height', `${this.neededRows * ROW + 1}px`);
   }
 
   /* Rows of [box, left, right] in pixels; a null box stands for what is too narrow to see. */
