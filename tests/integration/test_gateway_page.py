@@ -204,6 +204,12 @@ class Shown(PageCase):
         page.wait_for_text("Change: +50 B", ".table-box")
         page.click_on("Swap")
         page.wait_for_text("Change: \u221250 B", ".table-box")
+        # Values of three digits with their errors.
+        page.drop(*([f"{name}.heap", f"heap_v2/524288\n  t*: {count}: {count}00000 [0: 0]\n@ 0x1000 0x2000\n  t*: {count}: {count}00000 [0: 0]\n", count]
+                    for name, count in (("before", 30), ("after", 190))))
+        page.wait_for_text("after.heap compared with", ".table-box")
+        page.wait_for("[...document.querySelectorAll('.rows td.number')].some(e => e.textContent.length > 19)")
+        self.assertEqual(page.evaluate("[...document.querySelectorAll('.rows td.number')].filter(e => e.scrollWidth > e.clientWidth).map(e => e.textContent)"), [])
         page.click_on("Call graph")
         page.wait_for("document.querySelector('.graph svg .node')")
         page.drop(["bad.txt", "nonsense", 1])

@@ -359,6 +359,9 @@ MAPPED_LIBRARIES:
         page.wait_for_text("Drop a profile here")
         page.drop(["work.pb", list(pprof_with_file("/build/work.c", self.BUILD_ID)), 1])
         page.wait_for_text("return served;", ".source")
+        self.assertNotIn("No source of", page.text(".picture"))
+        page.drop(["gone.pb", list(pprof_with_file("/build/gone.c", self.BUILD_ID)), 1])
+        page.wait_for_text("No source of /build/gone.c", ".picture")
         self.assertEqual(page.serious_complaints(), [])
 
 

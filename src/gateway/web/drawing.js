@@ -23,6 +23,13 @@ import { Waiting } from '/assets/waiting.js';
 /* What is drawn at once of a flame graph; details of it are loaded when it is zoomed. */
 const FRAMES = 10000;
 
+/* The files of which a listing has lines without their text. */
+function filesWithoutSource(listing) {
+  const routines = listing.split(/^ROUTINE =+ /m).slice(1).map(text => text.split('\n'));
+  return [...new Set(routines.filter(([, , ...lines]) => lines.every(line => /^(---|\s*|\s*\S+\s+\S+\s+\d+:\s*)$/.test(line)))
+    .map(([head]) => head.replace(/^.* in /, '')))];
+}
+
 /* A pattern of the whole name. */
 const patternOf = name => `^${name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}$`;
 
@@ -104,7 +111,9 @@ export class Drawing {
       return;
     }
     const text = await getText(this.path(values.code === 'disasm' ? 'disasm' : 'source', { function: values.function, granularity: '' }), this.fetchOptions(signal));
-    this.show(el('pre.source', { tabIndex: 0 }, text));
+    const missing = values.code === 'disasm' ? [] : filesWithoutSource(text);
+    this.show(missing.length > 0 ? el('p.empty', `No source of ${missing.join(', ')}: the gateway has it neither below the folders of --source-root nor from a server of --debuginfod.`)
+      : null, el('pre.source', { tabIndex: 0 }, text));
   }
 
   async draw_text(signal) {
