@@ -156,20 +156,27 @@ static bool check_may_detach(const struct core *core, bool is_replaced, struct e
 				       : "heapctl deactivate switches sampling off");
 }
 
-/* The program may switch its own sampling on later, and expects the interval that it has chosen. */
-static bool put_interval_back(struct core *core, struct error *err)
+/*
+ * The next agent counts from its own attach on; and the program may switch its own sampling on
+ * later, and expects the interval that it has chosen.
+ */
+static bool put_sampling_back(struct core *core, struct error *err)
 {
-	const int own = core->own_lg_sample;
+	const bool is_ours = allocator_has_other_sampler(core->allocator);
+	int own = core->own_lg_sample;
 	unsigned now = 0;
 	bool is_active = false;
 
-	if (own == ALLOCATOR_LG_SAMPLE_KEEP)
+	if (own == ALLOCATOR_LG_SAMPLE_KEEP && !is_ours)
 		return true;
 	if (!allocator_lg_sample(core->allocator, &now, err) ||
 		!core_observe(core, &is_active, err))
 		return false;
-	/* The program's own samples are worth more, and so is an interval that it has set. */
-	if (is_active || (int)now != core->reset_lg_sample)
+	/* The program has set another one since. */
+	if ((int)now != core->reset_lg_sample)
+		own = ALLOCATOR_LG_SAMPLE_KEEP;
+	/* Its own samples are worth more. */
+	if (is_active || (own == ALLOCATOR_LG_SAMPLE_KEEP && !is_ours))
 		return true;
 	core->own_lg_sample = ALLOCATOR_LG_SAMPLE_KEEP;
 	return allocator_reset(core->allocator, own, true, err);
@@ -193,7 +200,7 @@ bool core_detach(struct core *core, bool is_replaced, struct error *err)
 	if (atomic_load(&core->activation->cause) == CORE_CAUSE_HEAPCTL &&
 		!core_activate(core, false, &was_active, err))
 		return false;
-	if (!put_interval_back(core, err))
+	if (!put_sampling_back(core, err))
 		return false;
 	core->is_detaching = true;
 	return true;

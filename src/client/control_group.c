@@ -239,9 +239,11 @@ static uint64_t memory_left(const char *folder, bool first_version)
 
 	if (!read_memory(folder, first_version, &limit, &used))
 		return UINT64_MAX;
-	const uint64_t files = read_stat(folder, first_version, "inactive_file") +
-			       read_stat(folder, first_version, "active_file");
-	const uint64_t held = used > files ? used - files : 0;
+	/* Version 1 does not tell of the last one. */
+	const uint64_t easy = read_stat(folder, first_version, "inactive_file") +
+			      read_stat(folder, first_version, "active_file") +
+			      read_stat(folder, first_version, "slab_reclaimable");
+	const uint64_t held = used > easy ? used - easy : 0;
 	return limit > held ? limit - held : 0;
 }
 

@@ -368,6 +368,24 @@ class Attached(AttachCase):
                 self.detach(process.pid)
                 self.assertEqual(self.redis(port, "PING"), b"+PONG\r\n")
 
+    def test_what_was_allocated_during_an_earlier_attach_is_not_counted(self):
+        process = self.start_python("for line in open(0):\n    for _ in range(400): bytes(1 << 20)\n    print(flush=True)",
+                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        profile = os.path.join(self.folder, "later.heap")
+        for method in ("got", "entry"):
+            with self.subTest(method):
+                self.attach(process.pid, "--method", method)
+                process.stdin.write(b"\n")
+                process.stdin.flush()
+                self.assertEqual(process.stdout.readline(), b"\n")
+                self.heapctl("dump", process.pid, "-o", profile)
+                self.assertRegex(self.heapctl("report", "--text", "--alloc_space", profile)[0], r"Total: [34]\d\d\.\d MB")
+                self.detach(process.pid)
+                self.attach(process.pid, "--method", method)
+                self.heapctl("dump", process.pid, "-o", profile)
+                self.assertNotRegex(self.heapctl("report", "--text", "--alloc_space", profile, code=None)[0], r"Total: [34]\d\d\.\d MB")
+                self.detach(process.pid)
+
     def test_the_interval_is_that_of_before_after_a_detach(self):
         for conf, lg_sample in (("prof:false", 19), ("prof:true,prof_active:false,lg_prof_sample:18", 18)):
             with self.subTest(conf=conf):
