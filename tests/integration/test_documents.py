@@ -29,15 +29,12 @@ NOT_RUN = {
     "SOAK_REPEAT=5 SOAK_SUITES=1 SOAK_SECONDS=1500 SOAK_PHASES=idle make soak": "repeats the tests for an hour",
     "BENCH_ROUNDS=5 make bench TARGET=attach": "takes minutes on an idle machine",
     "FLEET_HOSTS=0 FLEET_TARGETS=0 FLEET_SEEDS=100 FLEET_FIRST_SEED=2000 make bench TARGET=fleet": "fills 100 databases",
-    "BENCH_ONLY=musl BENCH_CYCLES=300 BENCH_ROUNDS=0 make bench TARGET=attach": "attaches 1,800 times",
-    "BENCH_ONLY=static BENCH_CYCLES=300 BENCH_ROUNDS=0 make bench TARGET=attach": "attaches 1,800 times",
+    "BENCH_CYCLES=371 BENCH_ROUNDS=0 make bench TARGET=attach": "attaches 10,000 times",
+    "BENCH_ONLY=musl,static BENCH_CYCLES=371 BENCH_ROUNDS=0 make bench TARGET=attach": "attaches 4,452 times",
     "make soak SOAK_REPEAT=2 SOAK_SECONDS=1500 SOAK_PHASES='idle busy' SOAK_BUSY=8 SOAK_TEST='agent_programs agent_process agent_stacks agent_servers agent_api agent_protocol agent_jemalloc sampler sampler_programs attach attach_entry attach_places attach_container shared_folder silent_targets rights run run_store trafficserver allocator heapctl launch account'":
         "takes an hour",
     "make soak SOAK_REPEAT=20 SOAK_SECONDS=1700 SOAK_PHASES=busy SOAK_BUSY=0 SOAK_TEST='agent_programs sampler sampler_programs agent_process agent_stacks attach attach_places attach_container shared_folder rights agent_api agent_protocol agent_jemalloc run run_store account confidence'":
         "repeats the tests for half an hour",
-    "make soak SOAK_PHASES=attach SOAK_CYCLES=371": "takes an hour",
-    "nice -n 5 make soak SOAK_PHASES=attach SOAK_CYCLES=400": "takes half an hour",
-    "nice -n 15 make soak SOAK_PHASES=attach SOAK_CYCLES=280": "takes half an hour",
     "SAMPLER_RESTARTS=50 make check TEST=sampler CASE='Restarts*'": "starts 400 programs",
     "heapctl report --interactive server.heap": "a shell waits for lines: test_report.py",
     "heapctl report --churn server.heap": "needs a profile whose samples heapctl took: test_sampler.py",
