@@ -7,70 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/file.h"
+#include "cgroup_tree.h"
 #include "unit.h"
-
-/* A folder that looks like /sys/fs/cgroup with the group /outer/inner. */
-struct tree {
-	char top[64];
-	struct cgroup group;
-};
-
-static const char *const folders[] = { "", "/outer", "/outer/inner" };
-static const char *const names[] = { "memory.pressure" };
-
-static int make_tree(void **state)
-{
-	struct tree *const tree = calloc(1, sizeof *tree);
-
-	strcpy(tree->top, "/tmp/hc-cgroup.XXXXXX");
-	assert_non_null(mkdtemp(tree->top));
-	for (size_t i = 1; i < 3; i++) {
-		char path[128];
-		snprintf(path, sizeof path, "%s%s", tree->top, folders[i]);
-		assert_int_equal(mkdir(path, 0700), 0);
-	}
-	snprintf(tree->group.folder, sizeof tree->group.folder, "%s/outer/inner", tree->top);
-	tree->group.top_size = strlen(tree->top);
-	*state = tree;
-	return 0;
-}
-
-static int remove_tree(void **state)
-{
-	struct tree *const tree = *state;
-
-	for (size_t i = 3; i-- > 0;) {
-		char path[192];
-		for (size_t j = 0; j < sizeof names / sizeof *names; j++) {
-			snprintf(path, sizeof path, "%s%s/%s", tree->top, folders[i], names[j]);
-			unlink(path);
-		}
-		snprintf(path, sizeof path, "%s%s", tree->top, folders[i]);
-		rmdir(path);
-	}
-	free(tree);
-	return 0;
-}
-
-static void put(const struct tree *tree, const char *folder, const char *name, const char *text)
-{
-	char path[192];
-	struct error err;
-
-	snprintf(path, sizeof path, "%s%s/%s", tree->top, folder, name);
-	assert_true(file_write(path, text, strlen(text), 0600, &err));
-}
 
 static void pressure_is_that_of_the_group(void **state)
 {
-	const struct tree *const tree = *state;
+	const struct cgroup_tree *const tree = *state;
 
-	put(tree, "/outer/inner", "memory.pressure",
+	cgroup_tree_put(tree, "/outer/inner", "memory.pressure",
 		"some avg10=12.50 avg60=1.00 avg300=0.00 total=7\n"
 		"full avg10=3.00 avg60=0.00 avg300=0.00 total=3\n");
 	char path[CGROUP_PATH_BYTES];
@@ -79,8 +26,6 @@ static void pressure_is_that_of_the_group(void **state)
 	assert_true(cgroup_pressure(path) == 0.125);
 	assert_true(isnan(cgroup_pressure("")));
 }
-
-#define TREE_TEST(function) cmocka_unit_test_setup_teardown(function, make_tree, remove_tree)
 
 static const char machine[] = "/proc/pressure/memory";
 
@@ -205,7 +150,7 @@ static void the_kernel_of_this_machine_takes_it(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	TREE_TEST(pressure_is_that_of_the_group),
+	CGROUP_TREE_TEST(pressure_is_that_of_the_group),
 	cmocka_unit_test(the_kernel_is_reported_share_and_window),
 	cmocka_unit_test(what_the_kernel_refuses_is_reported),
 	cmocka_unit_test(a_report_ends_the_wait_and_lasts),
