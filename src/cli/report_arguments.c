@@ -111,32 +111,6 @@ static bool apply_word(struct parse *parse, int id, struct error *err)
 	return true;
 }
 
-static bool apply_number(struct parse *parse, int id, struct error *err)
-{
-	const struct verb_option *const option = parse->parser.option;
-	int64_t number = 0;
-
-	if (!option_integer(&parse->parser, option->min, option->max, &number, err))
-		return false;
-	switch (id) {
-	case OPTION_SECONDS:
-		parse->options->seconds = number;
-		break;
-	case OPTION_DEBUGINFOD_TIMEOUT:
-		parse->options->debuginfod_seconds = number;
-		break;
-	case OPTION_SCALE:
-		parse->options->scale = number;
-		break;
-	case OPTION_PID:
-		parse->options->pid = number;
-		break;
-	default:
-		break;
-	}
-	return true;
-}
-
 static void add_text(const char ***texts, size_t *count, size_t *capacity, const char *text)
 {
 	*texts = xgrow(*texts, capacity, *count + 1, sizeof **texts);
@@ -171,7 +145,7 @@ static bool is_output(int id, enum report_output *output)
 	return false;
 }
 
-/* Which figures are shown and of what; numbers are the rest. */
+/* Which figures are shown and of what. */
 static bool apply_figure(struct parse *parse, int id, struct error *err)
 {
 	switch (id) {
@@ -193,7 +167,7 @@ static bool apply_figure(struct parse *parse, int id, struct error *err)
 	case OPTION_MEAN_DELAY:
 		return set_delay(parse, id, err);
 	default:
-		return apply_number(parse, id, err);
+		return true;
 	}
 }
 
@@ -202,6 +176,7 @@ static bool apply(struct parse *parse, int id, struct error *err)
 	struct report_options *const options = parse->options;
 	const struct option_parser *const parser = &parse->parser;
 	enum report_output output = REPORT_RENDER;
+	int64_t ignored = 0;
 
 	if (is_output(id, &output))
 		return set_output(parse, output, err);
@@ -213,6 +188,8 @@ static bool apply(struct parse *parse, int id, struct error *err)
 		return true;
 	case OPTION_DEBUG_SYMS_BY_ID: /* what we always do */
 		return true;
+	case OPTION_TEST_STRIDE:
+		return option_integer(parser, 0, INT64_MAX, &ignored, err);
 	case OPTION_DEBUGINFOD:
 		options->debuginfod = parser->value;
 		return debuginfod_urls_check(parser->value, err) ||

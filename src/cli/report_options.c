@@ -11,6 +11,8 @@ enum {
 
 #define TEXT(member) OPTION_TEXT(struct report_options, member)
 #define COUNT(member) OPTION_COUNT(struct report_options, member)
+#define NUMBER(member, smallest, largest) \
+	OPTION_NUMBER(struct report_options, member, smallest, largest)
 #define SHARE(member) OPTION_REAL(struct report_options, member, 0, 1)
 #define WORD(type, member, names) OPTION_WORD(struct report_options, type, member, names)
 #define TAGS(member) OPTION_MEMBER(OPTION_RETURN, struct filter_tags, struct report_options, member)
@@ -87,8 +89,8 @@ const struct verb_option report_option_table[] = {
 		SHARE(render.graph.edge_fraction), .setting = "edgefraction" },
 	{ 0, "maxdegree", 0, "N", .help = "arrows into and out of a box [8]",
 		COUNT(render.graph.max_degree), .setting = "maxdegree" },
-	{ OPTION_SCALE, "scale", 0, "N", .min = -GV_SCALE_MAX, .max = GV_SCALE_MAX,
-		.help = "scale of gv [0]" },
+	{ 0, "scale", 0, "N", .help = "scale of gv [0]",
+		NUMBER(scale, -GV_SCALE_MAX, GV_SCALE_MAX) },
 	{ 0, "heapcheck", 0, NULL, .help = "highlight functions that allocate directly",
 		SWITCH(render.heapcheck) },
 
@@ -103,8 +105,8 @@ const struct verb_option report_option_table[] = {
 		.help = "find debug files by build-id, which is always done", .is_hidden = true },
 	{ 0, "debug", 0, NULL, .help = "say where the symbols of each module came from",
 		SWITCH(debug) },
-	{ OPTION_SECONDS, "seconds", 0, "N", .min = 1, .max = SECONDS_MAX,
-		.help = "length of a CPU profile taken from a server [30]" },
+	{ 0, "seconds", 0, "N", .help = "length of a CPU profile taken from a server [30]",
+		NUMBER(seconds, 1, SECONDS_MAX) },
 	{ 0, "test", 0, NULL, .help = "check the arithmetic on known figures", .is_hidden = true,
 		SWITCH(wants_test) },
 	{ OPTION_TEST_STRIDE, "test_stride", 0, "N",
@@ -116,8 +118,9 @@ const struct verb_option report_option_table[] = {
 		SWITCH(no_inlines), .setting = "noinlines" },
 	{ 0, "no-cache", 0, NULL, .help = "neither use nor write the symbol cache",
 		SWITCH(no_cache) },
-	{ OPTION_PID, "pid", 0, "PID", .min = 1, .max = INT32_MAX,
-		.help = "the profile is of this running process: its files are read through it" },
+	{ 0, "pid", 0, "PID",
+		.help = "the profile is of this running process: its files are read through it",
+		NUMBER(pid, 1, INT32_MAX) },
 	{ OPTION_BUILD_ID_DIR, "build-id-dir", 0, "DIR", .help = "look for debug files here first",
 		.complete = "@folder" },
 	{ 0, "sysroot", 0, "DIR", .help = "look for all files below this folder",
@@ -128,8 +131,9 @@ const struct verb_option report_option_table[] = {
 		.complete = "@folder", TEXT(source_root), .setting = "source_path" },
 	{ OPTION_DEBUGINFOD, "debuginfod", 0, "URL",
 		.help = "ask this server for debug files, and for sources that are not here" },
-	{ OPTION_DEBUGINFOD_TIMEOUT, "debuginfod-timeout", 0, "SECONDS", .min = 0,
-		.max = SECONDS_MAX, .help = "time limit for all its answers together [30]" },
+	{ 0, "debuginfod-timeout", 0, "SECONDS",
+		.help = "time limit for all its answers together [30]",
+		NUMBER(debuginfod_seconds, 0, SECONDS_MAX) },
 
 	MORE_RENDERERS(RENDERER_ROW),
 	{ OPTION_PPROF, "pprof", 0, NULL, .help = "gzipped protobuf for go tool pprof and others" },

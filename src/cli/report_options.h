@@ -63,17 +63,17 @@ struct report_options {
 				    NULL: anywhere */
 	const char **build_id_dirs;
 	size_t build_id_dir_count;
-	const char *debuginfod;	 /* NULL: never ask */
-	long debuginfod_seconds; /* for all answers together */
+	const char *debuginfod;	    /* NULL: never ask */
+	int64_t debuginfod_seconds; /* for all answers together */
 	bool no_inlines;
 	bool no_cache;
 	bool debug;		 /* say where symbols came from */
-	long pid;		 /* of the profiled process, when it still runs; 0 for none */
+	int64_t pid;		 /* of the profiled process, when it still runs; 0 for none */
 	const char *pids;	 /* one for each profile, with commas between them; NULL: pid */
 	bool pid_may_have_ended; /* then it is ignored */
 
-	long seconds; /* of a CPU profile from a server */
-	long scale;   /* of the gv viewer */
+	int64_t seconds; /* of a CPU profile from a server */
+	int64_t scale;	 /* of the gv viewer */
 	const char *tools;
 	bool has_sort, has_output, has_output_path; /* it was given */
 	bool wants_help;

@@ -240,6 +240,10 @@ class Report(unittest.TestCase):
 
     # What is refused
 
+    def test_what_jeprof_reads_at_once_means_nothing(self):
+        run("report", "--test_stride=4096", "--version")
+        self.assertIn("is not a whole number", run("report", "--test_stride=much", "--version", code=2).stderr.decode())
+
     def test_numbers_that_make_no_sense(self):
         for option in ("--top", "--pid", "--debuginfod-timeout"):
             said = run("report", option, "-3", self.first, code=2).stderr.decode()
