@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
 #include "base/xalloc.h"
 #include "cli/control.h"
 #include "cli/option.h"
@@ -126,7 +127,7 @@ static void exec_gateway(int fd, pid_t pid)
 		fcntl(fd, F_SETFD, 0);
 	else
 		dup2(fd, LISTENER_FIRST_FD);
-	closefrom(LISTENER_FIRST_FD + 1);
+	descriptors_close_from(LISTENER_FIRST_FD + 1);
 	execl("/proc/self/exe", "heapctl", "serve", "--until-exit", target, target, (char *)NULL);
 	perror("heapctl: run: starting the gateway");
 	_exit(1);

@@ -163,7 +163,7 @@ static bool check_malloc_symbols(const struct process *process, int exe, struct 
 static bool check_static(const struct process *process, const struct process_modules *modules,
 	int exe, struct error *err)
 {
-	if (!modules->is_go && HEAPCTL_HAS_MUSL_AGENT)
+	if (!modules->is_go && process_has_agent_for(modules))
 		return check_malloc_symbols(process, exe, err);
 	if (modules->is_go)
 		error_set(err, ERROR_UNSUPPORTED,
@@ -184,11 +184,11 @@ static bool check_libc(const struct process *process, const struct process_modul
 {
 	if (!modules->has_libc)
 		return check_static(process, modules, exe, err);
-	if (!modules->has_musl || HEAPCTL_HAS_MUSL_AGENT)
+	if (process_has_agent_for(modules))
 		return true;
 	error_set(err, ERROR_UNSUPPORTED,
-		"%s[%d] uses musl's C library, and this heapctl was built without the agent for it",
-		process->name, (int)process->pid);
+		"%s[%d] uses %s, and this heapctl was built without the agent for it",
+		process->name, (int)process->pid, modules->has_musl ? "musl's C library" : "glibc");
 	return error_hint(err, "%s", process_agent_hint(modules));
 }
 
@@ -275,7 +275,7 @@ enum attach_advice attach_advise(
 	const int pid = (int)process->pid;
 	struct error refusal = { 0 };
 
-	if ((!modules->has_libc || modules->has_musl) && !HEAPCTL_HAS_MUSL_AGENT) {
+	if (!process_has_agent_for(modules)) {
 		error_hint(err, "%s", process_agent_hint(modules));
 		return ATTACH_NEVER;
 	}

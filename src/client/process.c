@@ -358,9 +358,17 @@ const char *process_agent_hint(const struct process_modules *modules)
 	if (modules->is_go && !modules->has_libc)
 		return PROGRAM_GO_HINT;
 	if (modules->has_libc && !modules->has_musl)
-		return "load one with heapctl attach, or start it with heapctl run";
+		return HEAPCTL_HAS_GLIBC_AGENT
+			       ? "load one with heapctl attach, or start it with heapctl run"
+			       : "use a heapctl that was built with glibc";
 	return HEAPCTL_HAS_MUSL_AGENT ? "load one with heapctl attach"
 				      : "build heapctl with -Dmusl_agent=true";
+}
+
+bool process_has_agent_for(const struct process_modules *modules)
+{
+	return modules->has_libc && !modules->has_musl ? HEAPCTL_HAS_GLIBC_AGENT
+						       : HEAPCTL_HAS_MUSL_AGENT;
 }
 
 static bool is_go(pid_t pid)

@@ -94,6 +94,10 @@ bool process_has_preloader_alone(const struct process_modules *modules);
 /* What brings the agent into a program that has none. */
 const char *process_agent_hint(const struct process_modules *modules);
 
+/* Whether this heapctl was built with the agent for its C library; for a static program that is
+ * musl's. */
+bool process_has_agent_for(const struct process_modules *modules);
+
 /* ERROR_DENIED when it belongs to another user. */
 MUST_CHECK bool process_read_modules(pid_t pid, struct process_modules *modules, struct error *err);
 

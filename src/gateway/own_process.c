@@ -2,6 +2,7 @@
 #include "gateway/own_process.h"
 
 #include <errno.h>
+#include <linux/close_range.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/syscall.h>
@@ -27,6 +28,26 @@ static int first_unused_fd(const int *fds, size_t count)
 	return free_fd;
 }
 
+/* All but the first `count` are closed. */
+static int add_closing(posix_spawn_file_actions_t *actions, int parked, int count)
+{
+#ifdef __GLIBC__
+	(void)parked;
+	return posix_spawn_file_actions_addclosefrom_np(actions, count);
+#else
+	int failure = 0;
+
+	/* Those that the gateway opened are closed by exec, and from here on those that it was
+	 * started with. */
+	syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+	for (int i = 0; i < count && failure == 0; i++)
+		failure = posix_spawn_file_actions_addclose(actions, parked + i);
+	for (int fd = count; fd <= STDERR_FILENO && failure == 0; fd++)
+		failure = posix_spawn_file_actions_addclose(actions, fd);
+	return failure;
+#endif
+}
+
 static int add_descriptors(posix_spawn_file_actions_t *actions, const int *fds, size_t count)
 {
 	const int parked = first_unused_fd(fds, count);
@@ -37,8 +58,7 @@ static int add_descriptors(posix_spawn_file_actions_t *actions, const int *fds, 
 		failure = posix_spawn_file_actions_adddup2(actions, fds[i], parked + (int)i);
 	for (size_t i = 0; i < count && failure == 0; i++)
 		failure = posix_spawn_file_actions_adddup2(actions, parked + (int)i, (int)i);
-	return failure != 0 ? failure
-			    : posix_spawn_file_actions_addclosefrom_np(actions, (int)count);
+	return failure != 0 ? failure : add_closing(actions, parked, (int)count);
 }
 
 static int set_signals(posix_spawnattr_t *attributes)

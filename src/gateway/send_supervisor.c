@@ -301,7 +301,7 @@ static void explain(const struct sending_process *process, int status, struct er
 {
 	if (WIFSIGNALED(status))
 		error_set(problem, ERROR_SYSTEM, "heapctl send was ended by signal %d (%s)",
-			WTERMSIG(status), sigdescr_np(WTERMSIG(status)));
+			WTERMSIG(status), strsignal(WTERMSIG(status)));
 	else if (process->last_message[0] != '\0')
 		error_set(problem, ERROR_STATE, "%s", process->last_message);
 	else

@@ -145,7 +145,7 @@ static bool explain(int status, int messages, struct error *err)
 	}
 	if (WIFSIGNALED(status))
 		return error_set(err, ERROR_INPUT, "rendering was ended by signal %d (%s)%s%s",
-			WTERMSIG(status), sigdescr_np(WTERMSIG(status)),
+			WTERMSIG(status), strsignal(WTERMSIG(status)),
 			message[0] == '\0' ? "" : ": ", message);
 	return error_set(err, kind_of(status), "%s",
 		message[0] == '\0' ? "the profile could not be rendered" : message);

@@ -174,7 +174,7 @@ static bool read_sequence(const struct tracee *tracee)
 	const pid_t thread = tracee->thread;
 	enum { RSEQ_CS = 8 };
 	/* PTRACE_GET_RSEQ_CONFIGURATION, since Linux 5.13. */
-	const enum __ptrace_request get_configuration = (enum __ptrace_request)0x420f;
+	const int get_configuration = 0x420f;
 
 	if (ptrace(get_configuration, thread, sizeof configuration, &configuration) <= 0 ||
 		configuration.rseq_abi_pointer == 0)

@@ -141,7 +141,7 @@ static bool draw_here(const char *dot, const char *format, struct buffer *out, s
 	return draw_graph(&library, context, dot, format, out, err);
 }
 
-static void limit_resource(__rlimit_resource_t resource, rlim_t max)
+static void limit_resource(int resource, rlim_t max)
 {
 	const struct rlimit limit = { max, max };
 

@@ -14,6 +14,11 @@
 #include "base/buffer.h"
 #include "base/xalloc.h"
 
+/* Headers of musl do not have it. */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
 /* More than any debug information shrinks by; the limit of deflate. */
 static const uint64_t MAX_RATIO = 1100;
 static const uint64_t FAIR_RATIO = 20;

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
 #include "base/xalloc.h"
 
 enum { WORDS_MAX = 64, QUEUE_MAX = 64, EXIT_NOT_STARTED = 127 };
@@ -150,7 +151,7 @@ static _Noreturn void exec_child(struct launch *launch)
 	dup2(null, STDIN_FILENO);
 	/* Standard output holds the paths of the captures alone. */
 	dup2(STDERR_FILENO, STDOUT_FILENO);
-	closefrom(STDERR_FILENO + 1);
+	descriptors_close_from(STDERR_FILENO + 1);
 	/* execvp searches the PATH of environ, which shall be the fixed one. */
 	environ = launch->variables;
 	execvp(launch->words[0], launch->words);

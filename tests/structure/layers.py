@@ -28,7 +28,7 @@ ALLOWED = {
 }
 RESIDENT = {"allocator", "unwind", "sampler", "wire", "agent"}
 # Headers of base that end the program when memory runs out.
-OFFLINE_BASE = {"hash_index.h", "string_pool.h", "xalloc.h"}
+OFFLINE_BASE = {"descriptors.h", "hash_index.h", "string_pool.h", "xalloc.h"}
 RESIDENT_BANNED = re.compile(r"\b(abort|exit|_exit|fopen|fprintf|printf|puts|malloc|calloc|realloc|strdup|file_map|file_map_fd)\s*\(")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\])*"', re.S)
