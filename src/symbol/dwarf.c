@@ -5,15 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buffer.h"
 #include "base/search.h"
 #include "base/xalloc.h"
 #include "symbol/demangle.h"
+#include "symbol/dwarf_aranges.h"
 #include "symbol/dwarf_constants.h"
 #include "symbol/dwarf_line.h"
-#include "symbol/dwarf_name.h"
 #include "symbol/dwarf_scan.h"
 #include "symbol/dwarf_split.h"
+#include "symbol/dwarf_stream.h"
 #include "symbol/dwarf_unit.h"
 #include "symbol/dwarf_value.h"
 
@@ -34,15 +34,15 @@ struct dwarf_reader {
 	bool has_alternate;
 	bool misses_alternate;
 	struct dwarf_splits splits;
-	const uint64_t *vaddrs;
-	const bool *is_function;
-	size_t count;
+	struct dwarf_addresses addresses;
 	struct dwarf_answer *answers;
 	uint32_t *unit_of;   /* per address */
 	uint32_t *unclaimed; /* while units are assigned: see vaddrs_first_free */
 	uint32_t *job_positions;
 	struct dwarf_job *jobs;
 	size_t job_count;
+	struct arena *arenas; /* of answers without jobs */
+	size_t arena_count;
 	struct boundaries *boundaries; /* while they are collected: where units begin and end */
 };
 
@@ -100,12 +100,76 @@ bool dwarf_reader_new(const struct elf_image *image, struct file_search *search,
 	return true;
 }
 
+/* Smaller ones take less time as a whole than the threads do. */
+static const uint64_t MIN_STREAM_BYTES = (uint64_t)1 << 20;
+
+static bool answer_streamed(struct dwarf_reader *reader, const struct elf_image *image,
+	const struct file_search *search, const struct elf_packed *info, bool *is_answered,
+	struct error *err)
+{
+	const unsigned threads = search->options->threads;
+	const struct dwarf_stream_request request = {
+		.image = image,
+		.info = *info,
+		.threads = threads,
+		.piece_bytes = DWARF_PIECE_BYTES,
+		.splits = &reader->splits,
+		.addresses = &reader->addresses,
+	};
+
+	reader->answers = xcalloc(reader->addresses.count, sizeof *reader->answers);
+	reader->arena_count = parallel_thread_count(threads);
+	reader->arenas = xcalloc(reader->arena_count, sizeof *reader->arenas);
+	switch (dwarf_stream_run(&reader->dwarf, &request, reader->answers, reader->arenas, err)) {
+	case DWARF_STREAM_ANSWERED:
+		*is_answered = true;
+		return true;
+	case DWARF_STREAM_UNSUITED:
+		free(reader->answers);
+		reader->answers = NULL;
+		return dwarf_load_info(&reader->dwarf, image, threads != 1, err);
+	case DWARF_STREAM_FAILED:
+	default:
+		return false;
+	}
+}
+
+bool dwarf_reader_answer(const struct elf_image *image, struct file_search *search,
+	const char *program, const struct dwarf_addresses *addresses, struct dwarf_reader **reader,
+	struct error *err)
+{
+	struct elf_packed info;
+	bool is_answered = false;
+
+	if (!dwarf_stream_is_possible(image, &info) || info.size < MIN_STREAM_BYTES) {
+		if (!dwarf_reader_new(image, search, program, reader, err))
+			return false;
+		dwarf_plan(*reader, addresses->vaddrs, addresses->is_function, addresses->count);
+		return true;
+	}
+	struct dwarf_reader *const opened = xcalloc(1, sizeof *opened);
+	dwarf_open(&opened->dwarf, image, false, &search->budget);
+	dwarf_splits_init(&opened->splits, search, program);
+	opened->addresses = *addresses;
+	if (!answer_streamed(opened, image, search, &info, &is_answered, err)) {
+		dwarf_reader_free(opened);
+		return false;
+	}
+	if (!is_answered)
+		dwarf_plan(opened, addresses->vaddrs, addresses->is_function, addresses->count);
+	*reader = opened;
+	return true;
+}
+
 void dwarf_reader_free(struct dwarf_reader *reader)
 {
 	if (reader == NULL)
 		return;
 	for (size_t i = 0; i < reader->job_count; i++)
 		arena_deinit(&reader->jobs[i].arena);
+	for (size_t i = 0; i < reader->arena_count; i++)
+		arena_deinit(&reader->arenas[i]);
+	free(reader->arenas);
 	free(reader->jobs);
 	free(reader->job_positions);
 	free(reader->unit_of);
@@ -121,7 +185,8 @@ void dwarf_reader_free(struct dwarf_reader *reader)
 /* The first unit that claims an address has it. False when there was more to do than there may. */
 static bool claim(struct dwarf_reader *reader, uint32_t unit, uint64_t start, uint64_t limit)
 {
-	const size_t first = vaddrs_lower_bound(reader->vaddrs, reader->count, start);
+	const size_t first =
+		vaddrs_lower_bound(reader->addresses.vaddrs, reader->addresses.count, start);
 
 	if (reader->boundaries != NULL) {
 		boundaries_add(reader->boundaries, start);
@@ -129,7 +194,7 @@ static bool claim(struct dwarf_reader *reader, uint32_t unit, uint64_t start, ui
 		return dwarf_spend(&reader->dwarf, BOUNDARY_WORK);
 	}
 	for (uint32_t i = vaddrs_first_free(reader->unclaimed, (uint32_t)first);
-		i < reader->count && reader->vaddrs[i] < limit;
+		i < reader->addresses.count && reader->addresses.vaddrs[i] < limit;
 		i = vaddrs_first_free(reader->unclaimed, i)) {
 		reader->unit_of[i] = unit;
 		vaddrs_take(reader->unclaimed, i);
@@ -145,44 +210,22 @@ static int compare_offset(const void *key, const void *item)
 	return wanted < offset ? -1 : wanted > offset;
 }
 
-/* One set of .debug_aranges: the ranges of one unit. False when there are no more. */
-static bool claim_set(struct dwarf_reader *reader, struct cursor *in)
+/* One set of .debug_aranges: the ranges of one unit. False when there was more than there may. */
+static bool claim_set(struct dwarf_reader *reader, struct dwarf_arange_set *set)
 {
 	const struct dwarf *const dwarf = &reader->dwarf;
-	const size_t begin = cursor_offset(in);
-	uint64_t length = cursor_u32(in);
-	const bool is_wide = length == UINT32_MAX;
+	struct dwarf_unit *const unit =
+		dwarf->unit_count == 0 ? NULL
+				       : bsearch(&set->unit_offset, dwarf->units, dwarf->unit_count,
+						 sizeof *dwarf->units, compare_offset);
+	uint64_t start = 0;
+	uint64_t size = 0;
 
-	if (is_wide)
-		length = cursor_u64(in);
-	if (!cursor_ok(in) || length > cursor_left(in))
-		return false;
-	struct cursor set = *in;
-	set.end = set.position + length;
-	cursor_skip(in, length);
-	cursor_skip(&set, 2); /* version */
-	const uint64_t offset = is_wide ? cursor_u64(&set) : cursor_u32(&set);
-	const uint8_t address_bytes = cursor_u8(&set);
-	cursor_skip(&set, 1); /* size of a segment selector */
-	/* The pairs are aligned to their own size, counted from the set's beginning. */
-	const size_t pair_bytes = 2u * address_bytes;
-	if (address_bytes != 8 && address_bytes != 4)
-		return true;
-	cursor_skip(&set, -(cursor_offset(&set) - begin) & (pair_bytes - 1));
-
-	struct dwarf_unit *const unit = dwarf->unit_count == 0
-						? NULL
-						: bsearch(&offset, dwarf->units, dwarf->unit_count,
-							  sizeof *dwarf->units, compare_offset);
 	if (unit == NULL)
 		return true;
 	const uint32_t position = (uint32_t)(unit - dwarf->units);
-	while (cursor_left(&set) >= pair_bytes) {
-		const uint64_t start = address_bytes == 8 ? cursor_u64(&set) : cursor_u32(&set);
-		const uint64_t size = address_bytes == 8 ? cursor_u64(&set) : cursor_u32(&set);
+	while (dwarf_arange_next(set, &start, &size)) {
 		uint64_t limit = 0;
-		if (start == 0 && size == 0)
-			break;
 		unit->in_aranges = true;
 		if (start >= dwarf->code_start && !__builtin_add_overflow(start, size, &limit) &&
 			!claim(reader, position, start, limit))
@@ -211,12 +254,13 @@ static void assign_units(struct dwarf_reader *reader)
 {
 	const struct elf_bytes *const aranges = &reader->dwarf.sections[DWARF_ARANGES];
 	struct cursor in = cursor_over(aranges->data, aranges->size);
+	struct dwarf_arange_set set;
 
-	reader->unclaimed = xcalloc(reader->count + 1, sizeof *reader->unclaimed);
-	vaddrs_free_all(reader->unclaimed, reader->count);
-	for (size_t i = 0; i < reader->count; i++)
+	reader->unclaimed = xcalloc(reader->addresses.count + 1, sizeof *reader->unclaimed);
+	vaddrs_free_all(reader->unclaimed, reader->addresses.count);
+	for (size_t i = 0; i < reader->addresses.count; i++)
 		reader->unit_of[i] = NO_UNIT;
-	while (cursor_left(&in) > 0 && claim_set(reader, &in))
+	while (dwarf_arange_set_next(&in, &set) && claim_set(reader, &set))
 		continue;
 	for (size_t i = 0; i < reader->dwarf.unit_count; i++)
 		if (!reader->dwarf.units[i].in_aranges)
@@ -224,8 +268,8 @@ static void assign_units(struct dwarf_reader *reader)
 
 	/* A function that no unit claims: .debug_aranges may be incomplete. */
 	bool is_missing = false;
-	for (size_t i = 0; i < reader->count && !is_missing; i++)
-		is_missing = reader->unit_of[i] == NO_UNIT && reader->is_function[i];
+	for (size_t i = 0; i < reader->addresses.count && !is_missing; i++)
+		is_missing = reader->unit_of[i] == NO_UNIT && reader->addresses.is_function[i];
 	for (size_t i = 0; is_missing && i < reader->dwarf.unit_count; i++)
 		if (reader->dwarf.units[i].in_aranges)
 			claim_by_root(reader, (uint32_t)i);
@@ -236,9 +280,9 @@ static void assign_units(struct dwarf_reader *reader)
 void dwarf_plan(
 	struct dwarf_reader *reader, const uint64_t *vaddrs, const bool *is_function, size_t count)
 {
-	reader->vaddrs = vaddrs;
-	reader->is_function = is_function;
-	reader->count = count;
+	reader->addresses.vaddrs = vaddrs;
+	reader->addresses.is_function = is_function;
+	reader->addresses.count = count;
 	reader->answers = xcalloc(count, sizeof *reader->answers);
 	reader->unit_of = xcalloc(count, sizeof *reader->unit_of);
 	reader->job_positions = xcalloc(count, sizeof *reader->job_positions);
@@ -281,134 +325,15 @@ uint64_t dwarf_job_bytes(const struct dwarf_reader *reader, size_t job)
 	return unit->limit - unit->offset;
 }
 
-/* What a job has read, ready to be made into frames. */
-struct job_state {
-	struct dwarf_reader *reader;
-	struct dwarf_job *job;
-	struct dwarf_unit *die_unit; /* the split unit where there is one */
-	struct dwarf_scan scan;
-	struct dwarf_lines lines;
-	bool has_lines;
-	struct dwarf_row *rows;
-	const char **paths; /* of the line program's files, made when wanted */
-	struct dwarf_names names;
-	struct dwarf_scope_query *queries; /* frames whose names may need the enclosing scopes */
-	size_t query_count, query_capacity;
-};
-
-static const char *path_of(struct job_state *state, uint64_t file)
-{
-	if (!state->has_lines || file >= state->lines.file_count)
-		return "";
-	if (state->paths[file] == NULL) {
-		CLEANUP(buffer_deinit) struct buffer path = BUFFER_OR_EXIT;
-		dwarf_lines_path(&state->lines, file, &path);
-		if (!dwarf_spend(&state->reader->dwarf, path.size))
-			buffer_clear(&path);
-		state->paths[file] = arena_copy_text(&state->job->arena, path.data, path.size);
-	}
-	return state->paths[file];
-}
-
-static uint32_t chain_length(const struct dwarf_scan *scan, uint32_t link)
-{
-	uint32_t length = 0;
-
-	for (; link != DWARF_NO_LINK; link = scan->links[link].outer)
-		length++;
-	return length;
-}
-
-static void name_frame(
-	struct job_state *state, const struct dwarf_code *code, struct dwarf_frame *frame)
-{
-	struct dwarf_unit *unit = state->die_unit;
-	uint64_t offset = code->offset;
-
-	/* All calls of an inlined function share what it is called. */
-	if (code->is_inlined && code->origin.form != 0)
-		(void)dwarf_value_reference(unit, &code->origin, &unit, &offset);
-	const struct dwarf_name name = dwarf_names_find(&state->names, unit, offset);
-	frame->name = name.name;
-	frame->linkage = name.linkage;
-	frame->start_line = name.line;
-	/* The symbol table has the full name of a function that was not inlined. */
-	if (!code->is_inlined || !dwarf_scope_wanted(&name))
-		return;
-	*XAPPEND(state->queries, state->query_count, state->query_capacity) =
-		(struct dwarf_scope_query){ name, &frame->name };
-}
-
-static void answer(struct job_state *state, size_t i)
-{
-	const struct dwarf_scan *const scan = &state->scan;
-	const struct dwarf_row *const row = &state->rows[i];
-	struct dwarf_answer *const out = &state->reader->answers[state->job->positions[i]];
-	const uint32_t length = chain_length(scan, scan->chains[i]);
-	const uint32_t count = length == 0 ? (row->has_row ? 1 : 0) : length;
-
-	if (count == 0)
-		return;
-	struct dwarf_frame *const frames = arena_alloc(
-		&state->job->arena, count * sizeof *frames, _Alignof(struct dwarf_frame));
-	const char *file = row->has_row ? path_of(state, row->file) : "";
-	uint32_t line = row->line;
-	uint32_t at = 0;
-	if (length == 0)
-		frames[0] = (struct dwarf_frame){ "", "", file, line, 0 };
-	for (uint32_t link = scan->chains[i]; link != DWARF_NO_LINK;
-		link = scan->links[link].outer) {
-		const struct dwarf_code *const code = &scan->codes[scan->links[link].code];
-		frames[at] = (struct dwarf_frame){ "", "", file, line, 0 };
-		name_frame(state, code, &frames[at]);
-		file = code->call_file == 0 && code->call_line == 0
-			       ? ""
-			       : path_of(state, code->call_file);
-		line = code->call_line;
-		at++;
-	}
-	*out = (struct dwarf_answer){ frames, count };
-}
-
-/* The unit with the DIEs: the split one where there is one. */
-static struct dwarf_unit *find_die_unit(struct dwarf_reader *reader, struct dwarf_unit *unit)
-{
-	/* The whole table is wanted anyway; then reading the root needs no part of it. */
-	(void)dwarf_unit_abbrevs(unit);
-	struct dwarf_unit *const split =
-		dwarf_unit_is_skeleton(unit) ? dwarf_splits_find(&reader->splits, unit) : NULL;
-	return split == NULL ? unit : split;
-}
-
 void dwarf_run_job(struct dwarf_reader *reader, size_t index)
 {
 	struct dwarf_job *const job = &reader->jobs[index];
-	CLEANUP(free_cleanup) uint64_t *vaddrs = xcalloc(job->count, sizeof *vaddrs);
-	CLEANUP(free_cleanup) bool *is_function = xcalloc(job->count, sizeof *is_function);
-	CLEANUP(free_cleanup) struct dwarf_row *rows = xcalloc(job->count, sizeof *rows);
-	CLEANUP(free_cleanup) const char **paths = NULL;
-	struct job_state state = { .reader = reader, .job = job, .rows = rows };
+	CLEANUP(free_cleanup) struct dwarf_answer *answers = xcalloc(job->count, sizeof *answers);
 
-	for (size_t i = 0; i < job->count; i++) {
-		vaddrs[i] = reader->vaddrs[job->positions[i]];
-		is_function[i] = reader->is_function[job->positions[i]];
-	}
-	state.die_unit = find_die_unit(reader, job->unit);
-	dwarf_names_init(&state.names);
-	state.has_lines = dwarf_lines_init(&state.lines, job->unit);
-	if (state.has_lines) {
-		paths = state.paths = xcalloc(state.lines.file_count, sizeof *paths);
-		dwarf_lines_run(&state.lines, vaddrs, job->count, rows);
-	}
-	dwarf_scan_init(&state.scan, state.die_unit, vaddrs, is_function, job->count);
+	dwarf_unit_answer(job->unit, &reader->splits, &reader->addresses, job->positions,
+		job->count, &job->arena, answers);
 	for (size_t i = 0; i < job->count; i++)
-		answer(&state, i);
-	dwarf_scope_qualify(&state.names, state.queries, state.query_count, &job->arena);
-	free(state.queries);
-	dwarf_scan_deinit(&state.scan);
-	if (state.has_lines)
-		dwarf_lines_deinit(&state.lines);
-	dwarf_names_deinit(&state.names);
+		reader->answers[job->positions[i]] = answers[i];
 }
 
 void dwarf_release_job(struct dwarf_reader *reader, size_t index)
@@ -438,7 +363,7 @@ static void collect_unit(void *context, size_t index)
 
 	if (unit->type == DW_UT_type || unit->type == DW_UT_partial)
 		return;
-	dwarf_scan_boundaries(find_die_unit(collecting->reader, unit), &found);
+	dwarf_scan_boundaries(dwarf_die_unit(&collecting->reader->splits, unit), &found);
 	if (dwarf_lines_init(&lines, unit)) {
 		dwarf_lines_boundaries(&lines, &found);
 		dwarf_lines_deinit(&lines);

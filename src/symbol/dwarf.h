@@ -12,24 +12,11 @@
 #include <stdint.h>
 
 #include "symbol/boundaries.h"
+#include "symbol/dwarf_job.h"
 #include "symbol/elf_image.h"
 #include "symbol/file_search.h"
 
 struct dwarf_reader;
-
-struct dwarf_frame {
-	const char *name;    /* "" when unknown */
-	const char *linkage; /* "" when there is none */
-	const char *file;    /* "" when unknown */
-	uint32_t line;	     /* 0 when unknown */
-	uint32_t start_line; /* of the declaration; 0 when unknown */
-};
-
-/* The answer for an address. Outside of every function there may still be a file and a line. */
-struct dwarf_answer {
-	const struct dwarf_frame *frames; /* innermost first */
-	uint32_t frame_count;
-};
 
 /*
  * A frame of an answer with the name that `symbol`, which the symbol table has at the address (NULL
@@ -44,6 +31,14 @@ bool dwarf_exists(const struct elf_image *image);
 /* `program` names the module's file; split files are found beside it. Both outlive the reader. */
 MUST_CHECK bool dwarf_reader_new(const struct elf_image *image, struct file_search *search,
 	const char *program, struct dwarf_reader **reader, struct error *err);
+
+/*
+ * The same, and answers the addresses, as after dwarf_plan and all jobs; some jobs may be left.
+ * Where the file allows it, it is read from its beginning to its end and not kept.
+ */
+MUST_CHECK bool dwarf_reader_answer(const struct elf_image *image, struct file_search *search,
+	const char *program, const struct dwarf_addresses *addresses, struct dwarf_reader **reader,
+	struct error *err);
 void dwarf_reader_free(struct dwarf_reader *reader);
 
 /*

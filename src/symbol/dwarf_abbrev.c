@@ -271,6 +271,7 @@ struct abbrev_reader {
 	size_t count, capacity;
 	size_t attribute_count, attribute_capacity;
 	size_t step_count, step_capacity;
+	bool refers_outside;
 };
 
 static inline struct dwarf_step step_of(const struct abbrev_reader *reading, uint16_t form)
@@ -423,6 +424,21 @@ static void end_fixed(
 	layout->bytes = 0;
 }
 
+/* Whether such an attribute may need more than its own unit and the sections of its file. */
+static bool is_outside(const struct dwarf_attribute *attribute)
+{
+	switch (attribute->form) {
+	case DW_FORM_ref_addr:
+	case DW_FORM_ref_sup4:
+	case DW_FORM_ref_sup8:
+	case DW_FORM_GNU_ref_alt:
+	case DW_FORM_indirect: /* the DIE names the form */
+		return true;
+	default:
+		return attribute->name == DW_AT_dwo_name || attribute->name == DW_AT_GNU_dwo_name;
+	}
+}
+
 static bool read_attributes(struct abbrev_reader *reading, struct dwarf_abbrev *abbrev)
 {
 	struct cursor in = reading->in;
@@ -447,6 +463,7 @@ static bool read_attributes(struct abbrev_reader *reading, struct dwarf_abbrev *
 			.form = form > UINT16_MAX ? 0 : (uint16_t)form,
 			.implicit = form == DW_FORM_implicit_const ? cursor_sleb(&in) : 0,
 		};
+		reading->refers_outside = reading->refers_outside || is_outside(&attribute);
 		if (is_kept)
 			add_attribute(reading, abbrev, &attribute);
 		struct dwarf_step step = step_of(reading, attribute.form);
@@ -513,7 +530,7 @@ static struct dwarf_abbrevs *make_table(const struct abbrev_reader *reading)
 	copy_list(attributes, reading->attributes, attribute_bytes);
 	copy_list(abbrevs, reading->abbrevs, abbrev_bytes);
 	copy_list(steps, reading->steps, step_bytes);
-	*table = (struct dwarf_abbrevs){ abbrevs, attributes, steps, reading->count, true };
+	*table = (struct dwarf_abbrevs){ abbrevs, attributes, steps, reading->count, true, false };
 	return table;
 }
 
@@ -537,6 +554,7 @@ struct dwarf_abbrevs *dwarf_abbrevs_new(
 	*in = reading.in;
 	struct dwarf_abbrevs *const table = make_table(&reading);
 	table->is_dense = is_dense;
+	table->refers_outside = reading.refers_outside;
 	free(reading.abbrevs);
 	free(reading.attributes);
 	free(reading.steps);

@@ -109,7 +109,8 @@ struct dwarf_abbrevs {
 	struct dwarf_attribute *attributes;
 	struct dwarf_step *steps;
 	size_t count;
-	bool is_dense; /* abbrevs[i].code == i + 1 */
+	bool is_dense;	     /* abbrevs[i].code == i + 1 */
+	bool refers_outside; /* a DIE may refer to another unit, or to another file */
 };
 
 /*

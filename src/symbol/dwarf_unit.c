@@ -34,15 +34,21 @@ struct loading {
 	bool failed[DWARF_SECTIONS];
 };
 
+bool dwarf_load_section(struct dwarf *dwarf, const struct elf_image *image,
+	enum dwarf_section section, bool may_populate, struct error *err)
+{
+	char name[64];
+
+	snprintf(name, sizeof name, "%s%s", section_names[section], dwarf->is_split ? ".dwo" : "");
+	return elf_image_load(image, name, may_populate, &dwarf->sections[section], err);
+}
+
 static void load_section(void *context, size_t index)
 {
 	struct loading *const loading = context;
-	char name[64];
 
-	snprintf(name, sizeof name, "%s%s", section_names[index],
-		loading->dwarf->is_split ? ".dwo" : "");
-	loading->failed[index] = !elf_image_load(loading->image, name, loading->threads != 1,
-		&loading->dwarf->sections[index], &loading->errors[index]);
+	loading->failed[index] = !dwarf_load_section(loading->dwarf, loading->image,
+		(enum dwarf_section)index, loading->threads != 1, &loading->errors[index]);
 }
 
 static bool is_any_packed(const struct elf_image *image)
@@ -69,18 +75,14 @@ static bool load_sections(
 		*err = loading.errors[i];
 		return false;
 	}
-	static const enum dwarf_section texts[] = { DWARF_STR, DWARF_LINE_STR };
-	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-		struct elf_bytes *const bytes = &dwarf->sections[texts[i]];
-		bytes->size = elf_text_table(bytes->data, bytes->size).size;
-	}
 	return true;
 }
 
-/* Reads the header of a unit; the cursor ends after the unit. False when there are no more. */
-static bool read_header(struct dwarf *dwarf, struct cursor *in, struct dwarf_unit *unit)
+bool dwarf_unit_read_header(struct dwarf *dwarf, struct cursor *in, struct dwarf_unit *unit)
 {
-	*unit = (struct dwarf_unit){ .dwarf = dwarf, .offset = cursor_offset(in) };
+	*unit = (struct dwarf_unit){
+		.dwarf = dwarf, .info = in->start, .offset = cursor_offset(in)
+	};
 	unit->encoding.offset_bytes = 4;
 	uint64_t length = cursor_u32(in);
 	if (length == UINT32_MAX) {
@@ -113,7 +115,7 @@ static bool read_header(struct dwarf *dwarf, struct cursor *in, struct dwarf_uni
 	return true;
 }
 
-static bool is_readable(const struct dwarf_unit *unit)
+bool dwarf_unit_is_readable(const struct dwarf_unit *unit)
 {
 	return unit->encoding.version >= 2 && unit->encoding.version <= 5 &&
 	       (unit->encoding.address_bytes == 8 || unit->encoding.address_bytes == 4);
@@ -125,17 +127,25 @@ static void find_units(struct dwarf *dwarf)
 	struct cursor in = cursor_over(info->data, info->size);
 	struct dwarf_unit unit;
 
-	while (cursor_left(&in) > 0 && read_header(dwarf, &in, &unit)) {
-		if (!is_readable(&unit))
+	while (cursor_left(&in) > 0 && dwarf_unit_read_header(dwarf, &in, &unit)) {
+		if (!dwarf_unit_is_readable(&unit))
 			continue;
 		*XAPPEND(dwarf->units, dwarf->unit_count, dwarf->unit_capacity) = unit;
 	}
 }
 
-/* Counts what the sections hold: for the work that they may cause, and for memory. */
-static bool charge_sections(struct dwarf *dwarf, struct error *err)
+static bool take_memory(const struct dwarf *dwarf, uint64_t bytes, struct error *err)
 {
-	uint64_t bytes = 0;
+	return work_budget_take_memory(dwarf->budget, bytes) ||
+	       error_set(err, ERROR_MEMORY,
+		       "%s: its debug information takes more than half of this machine's memory",
+		       dwarf->path);
+}
+
+/* Counts what the sections hold: for the work that they may cause, and for memory. */
+static bool charge_sections(struct dwarf *dwarf, uint64_t more_bytes, struct error *err)
+{
+	uint64_t bytes = more_bytes;
 	uint64_t unpacked = 0;
 
 	for (int i = 0; i < DWARF_SECTIONS; i++) {
@@ -143,14 +153,22 @@ static bool charge_sections(struct dwarf *dwarf, struct error *err)
 		unpacked += dwarf->sections[i].owned == NULL ? 0 : dwarf->sections[i].size;
 	}
 	work_budget_allow_file(dwarf->budget, bytes);
-	return work_budget_take_memory(dwarf->budget, unpacked) ||
-	       error_set(err, ERROR_MEMORY,
-		       "%s: its debug information takes more than half of this machine's memory",
-		       dwarf->path);
+	return take_memory(dwarf, unpacked, err);
 }
 
-bool dwarf_init(struct dwarf *dwarf, const struct elf_image *image, bool is_split, unsigned threads,
-	struct work_budget *budget, struct error *err)
+bool dwarf_finish_loading(struct dwarf *dwarf, uint64_t more_bytes, struct error *err)
+{
+	static const enum dwarf_section texts[] = { DWARF_STR, DWARF_LINE_STR };
+
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+		struct elf_bytes *const bytes = &dwarf->sections[texts[i]];
+		bytes->size = elf_text_table(bytes->data, bytes->size).size;
+	}
+	return charge_sections(dwarf, more_bytes, err);
+}
+
+void dwarf_open(struct dwarf *dwarf, const struct elf_image *image, bool is_split,
+	struct work_budget *budget)
 {
 	*dwarf = (struct dwarf){
 		.path = xstrdup(image->path),
@@ -160,11 +178,31 @@ bool dwarf_init(struct dwarf *dwarf, const struct elf_image *image, bool is_spli
 		.table_index = xcalloc(1, sizeof *dwarf->table_index),
 		.budget = budget,
 	};
+	for (int i = 0; i < DWARF_SECTIONS; i++)
+		dwarf->sections[i].data = (const unsigned char *)"";
 	pthread_mutex_init(&dwarf->lock, NULL);
-	if (!load_sections(dwarf, image, threads, err) || !charge_sections(dwarf, err)) {
+}
+
+bool dwarf_init(struct dwarf *dwarf, const struct elf_image *image, bool is_split, unsigned threads,
+	struct work_budget *budget, struct error *err)
+{
+	dwarf_open(dwarf, image, is_split, budget);
+	if (!load_sections(dwarf, image, threads, err) || !dwarf_finish_loading(dwarf, 0, err)) {
 		dwarf_deinit(dwarf);
 		return false;
 	}
+	find_units(dwarf);
+	return true;
+}
+
+bool dwarf_load_info(
+	struct dwarf *dwarf, const struct elf_image *image, bool may_populate, struct error *err)
+{
+	const struct elf_bytes *const info = &dwarf->sections[DWARF_INFO];
+
+	if (!dwarf_load_section(dwarf, image, DWARF_INFO, may_populate, err) ||
+		!take_memory(dwarf, info->owned == NULL ? 0 : info->size, err))
+		return false;
 	find_units(dwarf);
 	return true;
 }
@@ -197,7 +235,7 @@ struct dwarf_unit *dwarf_unit_at(const struct dwarf *dwarf, uint64_t offset)
 
 struct cursor dwarf_unit_cursor(const struct dwarf_unit *unit, uint64_t offset)
 {
-	struct cursor in = cursor_over(unit->dwarf->sections[DWARF_INFO].data, unit->limit);
+	struct cursor in = cursor_over(unit->info, unit->limit);
 
 	cursor_seek(&in, offset);
 	return in;

@@ -78,7 +78,8 @@ struct dwarf_root {
 
 struct dwarf_unit {
 	struct dwarf *dwarf;
-	uint64_t offset; /* in .debug_info, as all offsets of DIEs here */
+	const unsigned char *info; /* .debug_info, or a piece of it */
+	uint64_t offset;	   /* in `info`, as all offsets of DIEs here */
 	uint64_t limit;
 	uint64_t first_die;
 	uint64_t abbrev_offset;
@@ -86,6 +87,7 @@ struct dwarf_unit {
 	struct dwarf_encoding encoding;
 	uint8_t type;
 	bool in_aranges;
+	bool is_of_piece; /* `info` is a piece, which does not live as long as the file */
 	/* In a .dwp, where this unit's part of the shared sections begins. */
 	uint64_t str_offsets_start;
 	uint64_t rnglists_start;
@@ -104,6 +106,31 @@ struct dwarf_unit {
 MUST_CHECK bool dwarf_init(struct dwarf *dwarf, const struct elf_image *image, bool is_split,
 	unsigned threads, struct work_budget *budget, struct error *err);
 void dwarf_deinit(struct dwarf *dwarf);
+
+/*
+ * The steps of dwarf_init, for a reader that takes .debug_info by pieces: dwarf_open; then
+ * dwarf_load_section for each section but that one, on any threads; then dwarf_finish_loading with
+ * its size. `units` stays empty.
+ */
+void dwarf_open(struct dwarf *dwarf, const struct elf_image *image, bool is_split,
+	struct work_budget *budget);
+MUST_CHECK bool dwarf_load_section(struct dwarf *dwarf, const struct elf_image *image,
+	enum dwarf_section section, bool may_populate, struct error *err);
+MUST_CHECK bool dwarf_finish_loading(struct dwarf *dwarf, uint64_t more_bytes, struct error *err);
+
+/* Takes .debug_info as a whole after all, and finds the units. */
+MUST_CHECK bool dwarf_load_info(
+	struct dwarf *dwarf, const struct elf_image *image, bool may_populate, struct error *err);
+
+/*
+ * Reads the header of a unit in .debug_info, or a piece of it; the cursor ends after the unit.
+ * False when there are no more.
+ */
+MUST_CHECK bool dwarf_unit_read_header(
+	struct dwarf *dwarf, struct cursor *in, struct dwarf_unit *unit);
+
+/* Whether it is of a version and an address size that are known. */
+bool dwarf_unit_is_readable(const struct dwarf_unit *unit);
 
 /* work_budget_spend and work_budget_spend_batched on the file's budget. */
 static inline bool dwarf_spend(const struct dwarf *dwarf, uint64_t work)

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/cursor.h"
 #include "base/xalloc.h"
@@ -364,8 +366,8 @@ static bool check_claims(const struct elf_image *image, struct error *err)
 }
 
 /* gcc's older way: ".zdebug_info" begins with "ZLIB" and the size, big-endian. */
-static bool load_zdebug(const struct elf_image *image, const char *name, bool may_populate,
-	struct elf_bytes *bytes, struct error *err)
+static bool find_zdebug(const struct elf_image *image, const char *name, struct elf_packed *packed,
+	struct error *err)
 {
 	char old_name[64] = ".z";
 
@@ -382,38 +384,70 @@ static bool load_zdebug(const struct elf_image *image, const char *name, bool ma
 	if (section->size < 12 || memcmp(data, "ZLIB", 4) != 0)
 		return error_set(err, ERROR_INPUT, "%s: %s: damaged header", image->path, old_name);
 	memcpy(&size, data + 4, sizeof size);
-	if (!unpack_sized(UNPACK_ZLIB, data + 12, section->size - 12, be64toh(size), may_populate,
-		    bytes, err))
-		return error_prefix(err, "%s: %s", image->path, old_name);
+	*packed = (struct elf_packed){ UNPACK_ZLIB, data + 12, section->size - 12, be64toh(size) };
 	return true;
+}
+
+bool elf_image_find_packed(const struct elf_image *image, const char *name,
+	struct elf_packed *packed, struct error *err)
+{
+	const struct elf_section *const section = elf_image_section(image, name);
+	Elf64_Chdr header;
+
+	*packed = (struct elf_packed){ 0 };
+	if (section == NULL)
+		return find_zdebug(image, name, packed, err);
+	const unsigned char *const data = image->data + section->offset;
+	if ((section->flags & SHF_COMPRESSED) == 0)
+		return true;
+	if (section->size < sizeof header)
+		return error_set(err, ERROR_INPUT, "%s: %s: damaged header", image->path, name);
+	if (!check_claims(image, err))
+		return false;
+	memcpy(&header, data, sizeof header);
+	*packed = (struct elf_packed){
+		.format = header.ch_type == ELFCOMPRESS_ZLIB	       ? UNPACK_ZLIB
+			  : header.ch_type == 2 /* ELFCOMPRESS_ZSTD */ ? UNPACK_ZSTD
+								       : UNPACK_UNKNOWN,
+		.data = data + sizeof header,
+		.data_size = section->size - sizeof header,
+		.size = header.ch_size,
+	};
+	return true;
+}
+
+void elf_image_release(const struct elf_image *image, const unsigned char *data, size_t size)
+{
+	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	const uintptr_t start = ((uintptr_t)data + page - 1) & -page;
+	const uintptr_t limit = ((uintptr_t)data + size) & -page;
+
+	/* Memory that is not of a file would be lost. */
+	if (image->map.data != NULL && start < limit)
+		(void)madvise((void *)start, limit - start, MADV_DONTNEED);
 }
 
 bool elf_image_load(const struct elf_image *image, const char *name, bool may_populate,
 	struct elf_bytes *bytes, struct error *err)
 {
 	const struct elf_section *const section = elf_image_section(image, name);
-	Elf64_Chdr header;
+	struct elf_packed packed;
 
 	*bytes = (struct elf_bytes){ .data = (const unsigned char *)"" };
-	if (section == NULL)
-		return load_zdebug(image, name, may_populate, bytes, err);
-	const unsigned char *const data = image->data + section->offset;
-	if ((section->flags & SHF_COMPRESSED) == 0) {
-		*bytes = (struct elf_bytes){ .data = data, .size = section->size };
+	if (!elf_image_find_packed(image, name, &packed, err))
+		return false;
+	if (packed.data == NULL) {
+		if (section != NULL)
+			*bytes = (struct elf_bytes){
+				.data = image->data + section->offset,
+				.size = section->size,
+			};
 		return true;
 	}
-	if (section->size < sizeof header)
-		return error_set(err, ERROR_INPUT, "%s: %s: damaged header", image->path, name);
-	if (!check_claims(image, err))
-		return false;
-	memcpy(&header, data, sizeof header);
-	const enum unpack_format format =
-		header.ch_type == ELFCOMPRESS_ZLIB	     ? UNPACK_ZLIB
-		: header.ch_type == 2 /* ELFCOMPRESS_ZSTD */ ? UNPACK_ZSTD
-							     : UNPACK_UNKNOWN;
-	if (!unpack_sized(format, data + sizeof header, section->size - sizeof header,
-		    header.ch_size, may_populate, bytes, err))
+	if (!unpack_sized(packed.format, packed.data, packed.data_size, packed.size, may_populate,
+		    bytes, err))
 		return error_prefix(err, "%s: %s", image->path, name);
+	elf_image_release(image, packed.data, packed.data_size);
 	return true;
 }
 

@@ -83,6 +83,27 @@ const struct elf_section *elf_image_section(const struct elf_image *image, const
 MUST_CHECK bool elf_image_load(const struct elf_image *image, const char *name, bool may_populate,
 	struct elf_bytes *bytes, struct error *err);
 
+/* What is packed in a section, as it is in the file. */
+struct elf_packed {
+	enum unpack_format format;
+	const unsigned char *data;
+	size_t data_size;
+	uint64_t size; /* unpacked */
+};
+
+/*
+ * The section of this name, if it exists and is compressed; else its `data` is NULL. False when it
+ * is damaged.
+ */
+MUST_CHECK bool elf_image_find_packed(const struct elf_image *image, const char *name,
+	struct elf_packed *packed, struct error *err);
+
+/*
+ * Lets the kernel take back the memory of bytes of the file that were read. They may be read again:
+ * they come from the file then.
+ */
+void elf_image_release(const struct elf_image *image, const unsigned char *data, size_t size);
+
 /* The segment that contains this byte of the file, code first; NULL without one. */
 const struct elf_segment *elf_image_segment_at(const struct elf_image *image, uint64_t file_offset);
 

@@ -265,17 +265,18 @@ static void open_dwarf(struct symbol_module *module)
 
 	if (!dwarf_exists(image))
 		return;
-	if (!dwarf_reader_new(image, &work->search, work->image.path, &work->dwarf, &err)) {
+	for (size_t i = 0; i < work->count; i++)
+		work->is_function[i] = module->report.source != SYMBOL_SOURCE_TABLE ||
+				       work->matches[i].name != NULL;
+	const struct dwarf_addresses addresses = { work->vaddrs, work->is_function, work->count };
+	if (!dwarf_reader_answer(
+		    image, &work->search, work->image.path, &addresses, &work->dwarf, &err)) {
 		set_problem(module, err.message, "get an undamaged copy of the file");
 		module->report.is_damaged = true;
 		return;
 	}
-	for (size_t i = 0; i < work->count; i++)
-		work->is_function[i] = module->report.source != SYMBOL_SOURCE_TABLE ||
-				       work->matches[i].name != NULL;
 	module->report.source = SYMBOL_SOURCE_DWARF;
 	set_problem(module, "", ""); /* of an index that cannot be used */
-	dwarf_plan(work->dwarf, work->vaddrs, work->is_function, work->count);
 }
 
 /* Takes the answers of an index; false when it cannot be used, and then says why. */

@@ -7,8 +7,6 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-enum { MAX_THREADS = 64 };
-
 struct task {
 	parallel_work *work;
 	void *context;
@@ -28,22 +26,22 @@ static void *take_pieces(void *argument)
 	}
 }
 
-static size_t thread_count(size_t count, unsigned threads)
+size_t parallel_thread_count(unsigned threads)
 {
 	cpu_set_t processors;
 	size_t wanted = threads;
 
 	if (wanted == 0 && sched_getaffinity(0, sizeof processors, &processors) == 0)
 		wanted = (size_t)CPU_COUNT(&processors);
-	if (wanted > MAX_THREADS)
-		wanted = MAX_THREADS;
-	return wanted < count ? wanted : count;
+	if (wanted == 0)
+		return 1;
+	return wanted < PARALLEL_MAX_THREADS ? wanted : PARALLEL_MAX_THREADS;
 }
 
 void parallel_run(size_t count, unsigned threads, parallel_work *work, void *context)
 {
 	struct task task = { .work = work, .context = context, .count = count };
-	pthread_t ids[MAX_THREADS];
+	pthread_t ids[PARALLEL_MAX_THREADS];
 	pthread_attr_t attributes;
 	size_t started = 0;
 
@@ -51,7 +49,8 @@ void parallel_run(size_t count, unsigned threads, parallel_work *work, void *con
 		return;
 	pthread_attr_init(&attributes);
 	pthread_attr_setstacksize(&attributes, PARALLEL_STACK_BYTES);
-	const size_t wanted = thread_count(count, threads);
+	const size_t allowed = parallel_thread_count(threads);
+	const size_t wanted = allowed < count ? allowed : count;
 	while (started < wanted &&
 		pthread_create(&ids[started], &attributes, take_pieces, &task) == 0)
 		started++;

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 enum {
+	PARALLEL_MAX_THREADS = 64,
 	PARALLEL_STACK_BYTES = 64 << 20, /* of each thread: demangling recurses deeply */
 };
 
@@ -22,6 +23,9 @@ typedef void parallel_work(void *context, size_t index);
  * own.
  */
 void parallel_run(size_t count, unsigned threads, parallel_work *work, void *context);
+
+/* How many threads that are at most, for work that they divide themselves. */
+size_t parallel_thread_count(unsigned threads);
 
 /*
  * Limits the work that the files of a module may cause. Files are input, and a small one can be

@@ -2,10 +2,14 @@
 /* What the fuzz targets of the symbolizer do with an image once they have one. */
 #pragma once
 
+#include <zlib.h>
+
 #include "base/xalloc.h"
 #include "symbol/demangle.h"
 #include "symbol/dwarf.h"
+#include "symbol/dwarf_stream.h"
 #include "symbol/elf_image.h"
+#include "symbol/inflate_stream.h"
 #include "symbol/symbol_table.h"
 
 enum { FUZZ_ADDRESSES = 96 };
@@ -57,6 +61,45 @@ static inline void fuzz_read_answers(const struct dwarf_answer *answers)
 				 strlen(answers[i].frames[j].file);
 	if (bytes == SIZE_MAX)
 		__builtin_trap();
+}
+
+/* The same while .debug_info is unpacked. */
+static inline void fuzz_dwarf_stream(const struct elf_image *image)
+{
+	static const struct symbolizer_options options = { .threads = 1 };
+	const struct elf_section *const section = elf_image_section(image, ".debug_info");
+	uint64_t vaddrs[FUZZ_ADDRESSES];
+	bool is_function[FUZZ_ADDRESSES];
+	struct dwarf_answer answers[FUZZ_ADDRESSES] = { 0 };
+	struct arena arena = { 0 };
+	struct file_search search;
+	struct dwarf_splits splits;
+	struct dwarf dwarf;
+	struct error err;
+
+	if (section == NULL)
+		return;
+	uLongf size = compressBound(section->size);
+	CLEANUP(free_cleanup) unsigned char *packed = xmalloc(size);
+	if (compress2(packed, &size, image->data + section->offset, section->size, 0) != Z_OK)
+		return;
+	const struct elf_packed info = { UNPACK_ZLIB, packed, size, section->size };
+	if (!inflate_stream_is_possible(&info))
+		return;
+	fuzz_choose(image, vaddrs);
+	for (size_t i = 0; i < FUZZ_ADDRESSES; i++)
+		is_function[i] = i % 2 == 0;
+	const struct dwarf_addresses addresses = { vaddrs, is_function, FUZZ_ADDRESSES };
+	file_search_init(&search, &options, 0);
+	dwarf_splits_init(&splits, &search, "/nonexistent/program");
+	dwarf_open(&dwarf, image, false, &search.budget);
+	const struct dwarf_stream_request request = { image, info, 1, 64, &splits, &addresses };
+	if (dwarf_stream_run(&dwarf, &request, answers, &arena, &err) == DWARF_STREAM_ANSWERED)
+		fuzz_read_answers(answers);
+	arena_deinit(&arena);
+	dwarf_deinit(&dwarf);
+	dwarf_splits_deinit(&splits);
+	file_search_deinit(&search);
 }
 
 static inline void fuzz_dwarf(const struct elf_image *image)
