@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attaching to processes that were started without the agent, and detaching: what the program notices, what is refused, what stays."""
 import concurrent.futures
+import contextlib
 import ctypes
 import gzip
 import json
@@ -96,6 +97,15 @@ class AttachCase(Case):
     def start_waits(self, storms, *arguments):
         """A program that checks itself; see its source."""
         return self.start_ready(PROGRAMS / self.waiting_program, storms, *arguments)
+
+    @contextlib.contextmanager
+    def paused(self, process):
+        """Such a program's threads that compute sleep as long as the block lasts: a wait of seconds takes no processor from other tests."""
+        process.stdin.write("p")
+        process.stdin.flush()
+        yield
+        process.stdin.write("c")
+        process.stdin.flush()
 
     def assert_unharmed(self, process):
         process.stdin.write("\n")

@@ -278,7 +278,8 @@ class Killed(PlacesCase):
             messages.append(self.heapctl("attach", process.pid, code=None)[1])
             return messages[-1] == ""
         # The threads count their sleeps, which a busy machine makes longer.
-        wait_until(attaches, lambda: f"an attach after those that were killed: {messages[-1]}", 5 * PATIENCE_SECONDS, pause_seconds=0.5)
+        with self.paused(process):
+            wait_until(attaches, lambda: f"an attach after those that were killed: {messages[-1]}", 5 * PATIENCE_SECONDS, pause_seconds=0.5)
         self.detach(process.pid)
         for message in messages[:-1]:
             self.assertRegex(message, r"attaches that were killed have left code in it, .*\(try again in 10 seconds; nothing was changed\)\n$|"

@@ -224,7 +224,9 @@ class Killed(StaticCase):
                     message = self.heapctl("attach", process.pid, code=None)[1]
                     return message == "" or "has an agent" in message
                 # A new thread that was left alone ends after ten seconds.
-                wait_until(attaches, "an attach after one that was killed", pause_seconds=0.5)
+                if not attaches():
+                    with self.paused(process):
+                        wait_until(attaches, "an attach after one that was killed", pause_seconds=0.5)
                 self.detach(process.pid)
                 self.assert_unharmed(process)
             call += self.STRIDE

@@ -6,8 +6,9 @@
  *
  * usage: attached THREADS [interrupted|creating]
  *
- * Prints "ready", then what went wrong, or "ok" at the end of its input. An "interrupted" one lets
- * calls end with EINTR. One that is "creating" does nothing but start threads that end at once.
+ * Prints "ready", then what went wrong, or "ok" after a line or the end of its input. From a p to
+ * a c in its input, the threads that compute sleep. An "interrupted" one lets calls end with EINTR.
+ * One that is "creating" does nothing but start threads that end at once.
  *
  * THREADS storm through malloc. The waits have no signal to end them, so each EINTR is a fault.
  */
@@ -33,6 +34,7 @@
 enum { WAIT_MS = 40, LATE_MS = 30000, BLOCKS = 512 };
 
 static _Atomic bool is_ending;
+static _Atomic bool is_paused;
 static _Atomic long rounds;
 
 static void fault(const char *what)
@@ -243,6 +245,12 @@ static void *run_wait(void *argument)
 
 /* --- Blocks and registers --- */
 
+static void sleep_while_paused(void)
+{
+	while (atomic_load(&is_paused))
+		usleep(WAIT_MS * 1000);
+}
+
 static void fill(unsigned char *block, size_t size, unsigned char value)
 {
 	memset(block, value, size);
@@ -265,6 +273,7 @@ static void *storm(void *argument)
 	while (!atomic_load(&is_ending)) {
 		const size_t at = (size_t)rand_r(&seed) % BLOCKS;
 		const unsigned char value = (unsigned char)at;
+		sleep_while_paused();
 		if (blocks[at] != NULL)
 			check(blocks[at], sizes[at], value);
 		if (rand_r(&seed) % 4 == 0) {
@@ -292,6 +301,7 @@ static void *calculate(void *ignored)
 		uint64_t number = 1;
 		double real = 1;
 		long double extended = 1;
+		sleep_while_paused();
 		for (int i = 0; i < 2000000; i++) {
 			number = number * 6364136223846793005u + 1442695040888963407u;
 			real = real * 0.5 + 1;
@@ -368,7 +378,9 @@ int main(int argc, char **argv)
 	pthread_create(&taker, NULL, take_messages, NULL);
 	puts("ready");
 	fflush(stdout);
-	const ssize_t got = read(STDIN_FILENO, &byte, 1);
+	ssize_t got;
+	while ((got = read(STDIN_FILENO, &byte, 1)) == 1 && (byte == 'p' || byte == 'c'))
+		atomic_store(&is_paused, byte == 'p');
 	if (got < 0)
 		fault("read");
 	if (msgsnd(queue, &message, sizeof message.text, 0) != 0)
