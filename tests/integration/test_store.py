@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The folder of profiles: what was acknowledged survives kill -9 and a full disk."""
+import contextlib
 import os
 import pathlib
 import random
@@ -7,6 +8,7 @@ import shutil
 import signal
 import sqlite3
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -30,6 +32,14 @@ class StoreCase(Case):
     def write(self, count, size=2000, *more, env=None):
         return subprocess.run([WRITER, self.archive, str(count), str(size), *map(str, more)], capture_output=True, text=True, timeout=60,
                               env=dict(os.environ, STORE_USE=self.use, **(env or {})))
+
+    def use_memory(self):
+        """Puts the folder into memory, where its writes do not wait for a disk. What a killed process has written is kept there as well."""
+        with contextlib.suppress(OSError):
+            if os.statvfs("/dev/shm").f_bavail * os.statvfs("/dev/shm").f_frsize > 32 << 20:
+                folder = tempfile.TemporaryDirectory(prefix="hc-", dir="/dev/shm")
+                self.addCleanup(folder.cleanup)
+                self.archive = os.path.join(folder.name, "history")
 
     def tiny_disk(self):
         os.mkdir(self.archive, 0o700)
@@ -104,8 +114,9 @@ class Kills(StoreCase):
         """The process is killed at each call that changes a file: before it, in its middle, or one byte before its end."""
         if SANITIZED:
             self.skipTest("a sanitizer wants to be preloaded first")
+        self.use_memory()
         count = os.path.join(self.folder, "count")
-        before = os.path.join(self.folder, "before")
+        before = f"{self.archive}.before"
         # What the kills find: a few snapshots, and what an earlier kill left.
         self.assertEqual(self.write(5).returncode, 0)
         killed = self.write(5, 2000, env=dict(LD_PRELOAD=DYING_DISK, DYING_AT="19", DYING_PART="2"))
@@ -196,6 +207,7 @@ class OldStores(StoreCase):
     def test_a_kill_while_they_are_taken_over_loses_nothing(self):
         if SANITIZED:
             self.skipTest("a sanitizer wants to be preloaded first")
+        self.use_memory()
         count = os.path.join(self.folder, "count")
         for use in ("history", "captures"):
             self.take(use)
