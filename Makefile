@@ -10,7 +10,7 @@ DESTDIR ?=
 TEST    ?=
 CASE    ?=
 export CASE
-# Seconds for all fuzz targets together, each on one processor.
+# Seconds of processor time for all fuzz targets together.
 FUZZ_SECONDS ?= 60
 TARGET  ?=
 
