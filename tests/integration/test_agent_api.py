@@ -5,7 +5,7 @@ import os
 import time
 import unittest
 
-from agent_host import NO_SOCKET, NO_THREAD, NOT_IN_CHILDREN, SANITIZED, HostCase, receive_all, unread_bytes
+from agent_host import NO_SOCKET, NO_THREAD, NOT_IN_CHILDREN, PROFILING, SANITIZED, HostCase, receive_all, unread_bytes
 from processes import agent_thread, ask, is_alive, open_descriptors, wait_until
 
 
@@ -59,6 +59,22 @@ class Calls:
         wait_until(lambda: server("status").split()[3] == "0", "the run's end")
         self.assertEqual(server("run-get").split()[4:], [str(server.pid), "1"])
         self.assertEqual(server("run-get-as-before").split()[:2], server("run-get").split()[:2])
+
+    def test_both_profiles_of_a_run_are_written_to_a_descriptor(self):
+        server = self.host(self.kind)
+        path = os.path.join(self.folder, "run.heap")
+        self.assertIn("there is no run", server.refuses("run-dump", path))
+        server("run-start", 60000)
+        server("run-stop")
+        for order in ("run-dump", "run-dump-start"):
+            server(order, path)
+            with open(path, "rb") as profile:
+                self.assertTrue(profile.read().startswith(b"heap_v2/"), order)
+
+    def test_a_reset_changes_the_interval(self):
+        server = self.host(self.kind)
+        server("reset", 14)
+        self.assertEqual(server("status").split()[4], "14")
 
     def test_requests_without_a_socket(self):
         server = self.host(self.kind, flags=NO_SOCKET)
@@ -271,6 +287,10 @@ class FakeEmbedded(Embedded, HostCase):
 
 class RealCalls(Calls, HostCase):
     kind = "linked"
+
+    def test_the_programs_configuration_is_checked(self):
+        self.assertNotIn("lg-sample-low", self.host(self.kind)("warnings").split())
+        self.assertIn("lg-sample-low", self.host(self.kind, conf=f"{PROFILING},lg_prof_sample:5")("warnings").split())
 
 
 class RealEmbedded(Embedded, HostCase):

@@ -108,6 +108,12 @@ class Paths(HostCase):
         kept = [name for name in os.listdir(self.agents) if f".{server.pid}." in name]
         self.assertEqual(len(kept), 6, kept)
 
+    def test_a_setting_that_cannot_be_read_is_a_warning(self):
+        server = self.host(env={"HEAPCTL_KEEP": "some"})
+        warnings = ask(self.wait_for_agent(server.pid), "/v1/status")[1]["warnings"]
+        self.assertIn(("settings", "HEAPCTL_KEEP: invalid value 'some'", "the default is used instead"),
+                      [(warning["code"], warning["message"], warning["hint"]) for warning in warnings])
+
     def test_an_error_says_what_and_why(self):
         status, body = self.ask("/v1/runs?duration=5mins", "POST")
         self.assertEqual((status, body["error"]["code"]), (400, "usage"))

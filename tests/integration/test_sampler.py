@@ -447,6 +447,18 @@ class Recording(SamplerCase):
 
 
 class Switching(SamplerCase):
+    def test_no_run_begins_unasked_beside_what_was_switched_on_at_the_start(self):
+        process = self.start_known(PROGRAMS / "sampled_malloc", allocator="glibc")
+        status, body = ask(self.socket_of(process.pid), "/v1/runs", "POST")
+        self.assertEqual((status, body["error"]["hint"]), (409, "deactivate first, then start"))
+        self.assertIn("at the start by HEAPCTL_ACTIVATE=1", body["error"]["message"])
+        self.assertIn("stays on", self.heapctl("start", process.pid)[1])
+
+    def test_another_malloc_has_no_mallctl(self):
+        process = self.start_known(PROGRAMS / "sampled_malloc", allocator="glibc")
+        self.assertIn("prof.active is a mallctl of jemalloc, and this process uses the malloc of glibc (start it with heapctl run --jemalloc)",
+                      self.heapctl("mallctl", process.pid, "prof.active=true", code=1)[1])
+
     def start_idle(self):
         process = self.start(PROGRAMS / "sampled_malloc", env={"LD_PRELOAD": AGENT, "HEAPCTL_SAMPLE": "1"}, stdin=subprocess.PIPE,
                              stdout=subprocess.PIPE)

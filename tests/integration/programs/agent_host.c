@@ -633,6 +633,31 @@ static void do_dump_to_closed_pipe(void)
 	close(ends[1]);
 }
 
+static void do_run_dump(int start, const char *path)
+{
+	const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	check(fd, "open");
+	report(heapctl_run_dump_fd(0, start, fd, &error));
+	close(fd);
+}
+
+static void add_code(void *context, const char *code, const char *message, const char *hint)
+{
+	(void)message, (void)hint;
+	const size_t length = strlen(context);
+	snprintf((char *)context + length, sizeof answer - length, "%s ", code);
+}
+
+static void do_warnings(void)
+{
+	char codes[sizeof answer] = "";
+
+	report(heapctl_warnings(add_code, codes, &error));
+	if (answer[0] != 'e')
+		snprintf(answer, sizeof answer, "%s", codes);
+}
+
 static bool run_linked(const char *order, int a, const char *text, const char *more)
 {
 	struct heapctl_run run = { .size = sizeof run };
@@ -665,6 +690,12 @@ static bool run_linked(const char *order, int a, const char *text, const char *m
 		give_run(heapctl_run_stop(&run, &error), &run);
 	else if (strcmp(order, "run-get") == 0)
 		give_run(heapctl_run_get(0, &run, &error), &run);
+	else if (strcmp(order, "run-dump") == 0)
+		do_run_dump(0, text);
+	else if (strcmp(order, "run-dump-start") == 0)
+		do_run_dump(1, text);
+	else if (strcmp(order, "warnings") == 0)
+		do_warnings();
 	else if (strcmp(order, "run-get-as-before") == 0)
 		do_run_get_as_before();
 	else if (strcmp(order, "handle") == 0)
