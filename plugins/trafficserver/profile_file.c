@@ -19,7 +19,6 @@ static bool fail(struct heapctl_error *err, int errnum, const char *message, con
 
 static bool fail_errno(struct heapctl_error *err, int errnum)
 {
-	char text[128];
 	const char *hint = "";
 
 	switch (errnum) {
@@ -38,7 +37,7 @@ static bool fail_errno(struct heapctl_error *err, int errnum)
 	default:
 		break;
 	}
-	return fail(err, errnum, strerror_r(errnum, text, sizeof text), hint);
+	return fail(err, errnum, strerror(errnum), hint);
 }
 
 /* Splits a prefix into its folder, absolute, and the start of the files' names. */

@@ -149,13 +149,12 @@ static bool handle_stats(void)
 	struct stats_output output = { 0 };
 	struct heapctl_error err;
 	char path[PATH_MAX];
-	char text[128];
 
 	name_stderr(path);
 	if (heapctl_stats("", write_to_stderr, &output, &err) != HEAPCTL_OK)
 		return failed("stats", &err);
 	if (output.errnum != 0) {
-		report_failure("stats: %s: %s", path, strerror_r(output.errnum, text, sizeof text));
+		report_failure("stats: %s: %s", path, strerror(output.errnum));
 		return false;
 	}
 	if (strcmp(path, "/dev/null") == 0) {

@@ -370,6 +370,8 @@ static inline __attribute__((always_inline)) void note_mapped(
 		return begin;                                                                      \
 	}
 MAPS(mmap)
+/* A macro of musl's, whose library has the symbol as well. */
+#undef mmap64
 MAPS(mmap64)
 
 static int (*original_munmap)(void *, size_t);
