@@ -337,6 +337,16 @@ static char *real_path(const struct file_search *search, const char *path)
 	return xasprintf("%s%s", buffer_string(&root), target + root_size);
 }
 
+/* The directory where a file really is, which the links of packages start from. */
+static void append_directory(
+	const struct file_search *search, const char *path, struct buffer *directory)
+{
+	CLEANUP(free_cleanup) char *real = real_path(search, path);
+
+	buffer_append_string(directory, real != NULL ? real : path);
+	cut_to_directory(directory);
+}
+
 static bool find_linked(
 	struct file_search *search, const struct elf_image *image, struct elf_image *debug)
 {
@@ -349,10 +359,7 @@ static bool find_linked(
 	/* The name is joined to directories: one with a slash could lead anywhere. */
 	if (link == NULL || strchr(link, '/') != NULL)
 		return false;
-	/* Packages name the directory where the file really is. */
-	CLEANUP(free_cleanup) char *real = real_path(search, image->path);
-	buffer_append_string(&directory, real != NULL ? real : image->path);
-	cut_to_directory(&directory);
+	append_directory(search, image->path, &directory);
 	static const char *const below[] = { "", "/.debug" };
 	for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
 		buffer_clear(&path);
@@ -391,8 +398,7 @@ bool file_search_alternate(
 	if (file_search_build_id(search, build_id, ".debug", alternate))
 		return true;
 	if (link[0] != '/') {
-		buffer_append_string(&path, debug->path);
-		cut_to_directory(&path);
+		append_directory(search, debug->path, &path);
 		buffer_printf(&path, "/%s", link);
 		return open_build_id(search, buffer_string(&path), build_id, alternate);
 	}

@@ -7,10 +7,11 @@ import pathlib
 import re
 import shutil
 import subprocess
+import unittest
 
 from gateway import GatewayCase
 from processes import BUILD, Case
-from symbol_programs import build_in, run
+from symbol_programs import build_in, have, run
 
 TOOL = str(BUILD / "tests/integration/symbolize")
 HEAPCTL = str(BUILD / "heapctl")
@@ -34,9 +35,9 @@ class IndexCase(Case):
         self.ids = os.path.join(self.folder, "ids")
         os.mkdir(self.home)
 
-    def heapctl(self, *arguments):
+    def heapctl(self, *arguments, **options):
         environment = {k: v for k, v in os.environ.items() if k != "XDG_CACHE_HOME"} | {"HOME": self.home}
-        return subprocess.run([HEAPCTL, *arguments], env=environment, capture_output=True, text=True)
+        return subprocess.run([HEAPCTL, *arguments], env=environment, capture_output=True, text=True, **options)
 
     def index(self, *arguments):
         result = self.heapctl("symbols", "index", *arguments)
@@ -229,6 +230,18 @@ class Use(IndexCase):
         for dwo in pathlib.Path(path).parent.glob("*.dwo"):
             dwo.unlink()
         self.check_refused(path, ".dwo was not found")
+
+    @unittest.skipUnless(have("dwz"), "dwz is not installed")
+    def test_the_name_of_a_common_file_starts_where_the_program_is(self):
+        shutil.copy(self.program, os.path.join(self.folder, "second"))
+        shutil.copy(self.program, os.path.join(self.folder, "first"))
+        run("dwz", "-m", "common", "first", "second", cwd=self.folder)
+        link = os.path.join(self.folder, "other/linked")
+        os.mkdir(os.path.dirname(link))
+        os.symlink("../first", link)
+        for path in ("first", "./first", link):
+            result = self.heapctl("symbols", "index", "-o", "index", path, cwd=self.folder)
+            self.assertEqual(0, result.returncode, result.stderr)
 
     def test_same_bytes_each_time(self):
         outputs = []
