@@ -291,9 +291,10 @@ bool file_make_folder(const char *path, mode_t mode, struct error *err)
 		if (was != '/' && was != '\0')
 			continue;
 		*at = '\0';
-		if (mkdir(part, mode) != 0 && errno != EEXIST &&
+		const int failure = mkdir(part, mode) == 0 ? 0 : errno;
+		if (failure != 0 && failure != EEXIST &&
 			(stat(part, &status) != 0 || !S_ISDIR(status.st_mode)))
-			return error_system(err, errno, "making the folder %s", part);
+			return error_system(err, failure, "making the folder %s", part);
 		*at = was;
 		if (was == '\0')
 			break;

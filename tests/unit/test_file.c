@@ -2,6 +2,7 @@
 #include "base/file.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -155,7 +156,19 @@ static void finds_the_end_of_a_small_file_without_more_memory(void **state)
 	assert_int_equal(text.capacity, 16384);
 }
 
+static void says_why_a_folder_cannot_be_made(void **state)
+{
+	struct error err;
+
+	(void)state;
+	/* The kernel makes the folders there. */
+	assert_false(file_make_folder("/sys/heapctl-unit/below", 0700, &err));
+	assert_contains(err.message, "making the folder /sys/heapctl-unit: ");
+	assert_int_not_equal(err.errnum, ENOENT);
+}
+
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(says_why_a_folder_cannot_be_made),
 	cmocka_unit_test_setup_teardown(reads_no_more_than_the_limit, make_folder, remove_folder),
 	cmocka_unit_test(finds_the_end_of_a_small_file_without_more_memory),
 	cmocka_unit_test_setup_teardown(
