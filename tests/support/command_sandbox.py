@@ -154,7 +154,9 @@ class Sandbox:
     def write_profiles(self):
         shell(f"heapctl activate {PID}")
         for number in range(4):
-            shell(f"redis-cli -p {PORT} debug populate 3000 key{number} 500; heapctl dump {PID} -o redis-server.{PID}.2026112{number}-031500.heap")
+            # Redis refuses DEBUG unless it is configured otherwise.
+            shell(f"redis-cli -e -p {PORT} eval \"for i = 1, 3000 do redis.call('set', 'key{number}:' .. i, string.rep('x', 500)) end\" 0")
+            shell(f"heapctl dump {PID} -o redis-server.{PID}.2026112{number}-031500.heap")
         self.write_captures()
         shell(f"heapctl deactivate {PID}; heapctl dump {PID} --bundle -o night.tar")
         for name in ("server.heap", "after.heap", "b.heap", "FILE", "AFTER"):
