@@ -91,6 +91,39 @@ class Packages(unittest.TestCase):
                 process.kill()
 
 
+class Scriptlets(unittest.TestCase):
+    """What the spec asks of systemd; `make check-deb` checks the packages of Debian."""
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        systemctl = self.folder / "systemctl"
+        systemctl.write_text(f'#!/bin/sh\necho "$*" >>{self.folder}/asked\nexit 1\n')
+        systemctl.chmod(0o755)
+
+    def ask(self, name, packages_left, is_running=True):
+        """The requests of a scriptlet that rpm runs with the number of the packages that will be there."""
+        text = (ROOT / "contrib/rpm/heapctl.spec").read_text()
+        body = re.search(rf"^%{name}\n(.*?)\n\n", text, re.M | re.S)[1]
+        place = self.folder if is_running else self.folder / "absent"
+        asked = self.folder / "asked"
+        asked.write_text("")
+        subprocess.run(["sh", "-e", "-c", body.replace("/run/systemd/system", str(place)), "sh", str(packages_left)], check=True,
+                       env=dict(os.environ, PATH=f"{self.folder}:{os.environ['PATH']}"))
+        return asked.read_text().splitlines()
+
+    def test_an_erasure_stops_the_gateway(self):
+        self.assertEqual(self.ask("preun", 0), ["--no-reload disable --now heapctl-gateway.socket heapctl-gateway.service"])
+        self.assertEqual(self.ask("postun", 0), ["daemon-reload"])
+
+    def test_an_upgrade_starts_a_running_gateway_again(self):
+        self.assertEqual(self.ask("preun", 1), [])
+        self.assertEqual(self.ask("postun", 1), ["daemon-reload", "try-restart heapctl-gateway.socket heapctl-gateway.service"])
+
+    def test_without_systemd_nothing_is_asked(self):
+        self.assertEqual([self.ask(name, left, is_running=False) for name in ("preun", "postun") for left in (0, 1)], [[]] * 4)
+
+
 class Versions(unittest.TestCase):
     def test_all_say_the_same(self):
         version = re.search(r"^    version: '(.*)',", (ROOT / "meson.build").read_text(), re.M)[1]
