@@ -4,8 +4,7 @@
  * a symbolizer's time is the library's.
  *
  *	unpack_sections THREADS FILE	each section as a whole, with libdeflate
- *	unpack_sections stream FILE	.debug_info alone, with ISA-L, into memory that is used
- *again
+ *	unpack_sections stream FILE	.debug_info alone, with ISA-L, into the same memory
  */
 #include <stdio.h>
 #include <stdlib.h>

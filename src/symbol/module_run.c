@@ -290,7 +290,8 @@ static bool take_index(struct symbol_module *module, const struct elf_image *ima
 		return false;
 	}
 	module->report.source = symbol_index_source(work->index);
-	work->index_answers = symbol_index_find(work->index, work->vaddrs, work->count);
+	work->index_answers =
+		symbol_index_find(work->index, work->vaddrs, work->count, module->options->threads);
 	if (symbol_index_is_damaged(work->index)) {
 		set_problem(module, "its index of symbols is damaged",
 			"make it again with heapctl symbols index");

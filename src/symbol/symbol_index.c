@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "symbol/symbol_index.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +21,7 @@ static const uint64_t FAIR_BASE_BYTES = (uint64_t)32 << 20;
 struct block_list {
 	struct symbol_index_block *blocks;
 	size_t count;
-	char **contents; /* NULL while packed */
+	_Atomic(char *) *contents; /* NULL while packed */
 };
 
 /* A frame of the range being read. */
@@ -44,17 +45,28 @@ struct range_reader {
 	struct range_frame frames[SYMBOL_INDEX_MAX_FRAMES]; /* the outermost first */
 };
 
+/* Finds a part of the addresses, on a thread of its own. */
+struct index_reader {
+	struct symbol_index *index;
+	size_t first; /* of its addresses */
+	size_t limit;
+	ZSTD_DCtx *unpacker;
+	struct arena arena;
+	struct range_reader ranges;
+	char *range_block; /* room for the largest */
+	bool is_damaged;
+};
+
 struct symbol_index {
 	const unsigned char *data; /* of the section */
 	size_t size;
 	enum symbol_source source;
 	struct block_list lists[SYMBOL_INDEX_KINDS];
 	struct work_budget *budget;
-	ZSTD_DCtx *unpacker;
-	struct arena arena;
+	const uint64_t *vaddrs;
 	struct dwarf_answer *answers;
-	struct range_reader ranges;
-	char *range_block; /* room for the largest */
+	struct index_reader *readers;
+	size_t reader_count;
 	bool is_damaged;
 };
 
@@ -101,7 +113,7 @@ static bool read_tables(
 		struct block_list *const list = &index->lists[kind];
 		list->count = header->block_counts[kind];
 		list->blocks = xcalloc(list->count, sizeof *list->blocks);
-		list->contents = xcalloc(list->count, sizeof(char *));
+		list->contents = xcalloc(list->count, sizeof *list->contents);
 		const size_t list_bytes = list->count * sizeof *list->blocks;
 		memcpy(list->blocks, index->data + at, list_bytes);
 		at += list_bytes;
@@ -150,7 +162,6 @@ bool symbol_index_open(const struct elf_image *image, struct work_budget *budget
 		error_set(err, ERROR_INPUT, "%s: %s", image->path, problem);
 		return error_hint(err, "make it again with heapctl symbols index");
 	}
-	opened->ranges.block = opened->lists[SYMBOL_INDEX_RANGES].count;
 	*index = TAKE(opened);
 	return true;
 }
@@ -161,14 +172,17 @@ void symbol_index_free(struct symbol_index *index)
 		return;
 	for (int kind = 0; kind < SYMBOL_INDEX_KINDS; kind++) {
 		for (size_t i = 0; i < index->lists[kind].count; i++)
-			free(index->lists[kind].contents[i]);
+			free(atomic_load(&index->lists[kind].contents[i]));
 		free(index->lists[kind].contents);
 		free(index->lists[kind].blocks);
 	}
-	ZSTD_freeDCtx(index->unpacker);
-	arena_deinit(&index->arena);
-	free(index->range_block);
-	free(index->ranges.groups);
+	for (size_t i = 0; i < index->reader_count; i++) {
+		ZSTD_freeDCtx(index->readers[i].unpacker);
+		arena_deinit(&index->readers[i].arena);
+		free(index->readers[i].range_block);
+		free(index->readers[i].ranges.groups);
+	}
+	free(index->readers);
 	free(index->answers);
 	free(index);
 }
@@ -184,64 +198,73 @@ bool symbol_index_is_damaged(const struct symbol_index *index)
 }
 
 static bool unpack(
-	struct symbol_index *index, const struct symbol_index_block *block, char *contents)
+	struct index_reader *reader, const struct symbol_index_block *block, char *contents)
 {
-	if (index->unpacker == NULL)
-		index->unpacker = ZSTD_createDCtx();
-	if (index->unpacker != NULL &&
-		ZSTD_decompressDCtx(index->unpacker, contents, block->bytes,
-			index->data + block->offset, block->packed_bytes) == block->bytes)
+	if (reader->unpacker == NULL)
+		reader->unpacker = ZSTD_createDCtx();
+	if (reader->unpacker != NULL &&
+		ZSTD_decompressDCtx(reader->unpacker, contents, block->bytes,
+			reader->index->data + block->offset, block->packed_bytes) == block->bytes)
 		return true;
-	index->is_damaged = true;
+	reader->is_damaged = true;
 	return false;
 }
 
+/* Unpacks a block, unless another thread is the first to have done so; NULL when it is damaged. */
+static const char *unpack_shared(struct index_reader *reader,
+	const struct symbol_index_block *block, _Atomic(char *) *contents)
+{
+	CLEANUP(free_cleanup) char *unpacked = xmalloc(block->bytes);
+	char *other = NULL;
+
+	if (!unpack(reader, block, unpacked))
+		return NULL;
+	if (!atomic_compare_exchange_strong(contents, &other, unpacked))
+		return other;
+	return TAKE(unpacked);
+}
+
 /* The block of a kind that has this number or offset; NULL where there is none or a damaged one. */
-static const char *find_block(struct symbol_index *index, enum symbol_index_kind kind,
+static const char *find_block(struct index_reader *reader, enum symbol_index_kind kind,
 	uint64_t wanted, const struct symbol_index_block **block)
 {
-	struct block_list *const list = &index->lists[kind];
+	struct block_list *const list = &reader->index->lists[kind];
 	const size_t count = search_count_up_to(list->blocks, list->count, sizeof *list->blocks,
 		offsetof(struct symbol_index_block, first), wanted);
 
-	if (count == 0 || index->is_damaged)
+	if (count == 0 || reader->is_damaged)
 		return NULL;
-	char **const contents = &list->contents[count - 1];
 	*block = &list->blocks[count - 1];
-	if (*contents == NULL) {
-		CLEANUP(free_cleanup) char *unpacked = xmalloc((*block)->bytes);
-		if (!unpack(index, *block, unpacked))
-			return NULL;
-		*contents = TAKE(unpacked);
-	}
-	return *contents;
+	const char *const contents = atomic_load(&list->contents[count - 1]);
+	return contents != NULL ? contents
+				: unpack_shared(reader, *block, &list->contents[count - 1]);
 }
 
-static const char *find_text(struct symbol_index *index, uint64_t offset)
+static const char *find_text(struct index_reader *reader, uint64_t offset)
 {
 	const struct symbol_index_block *block = NULL;
-	const char *const contents = find_block(index, SYMBOL_INDEX_TEXTS, offset, &block);
+	const char *const contents = find_block(reader, SYMBOL_INDEX_TEXTS, offset, &block);
 
 	if (contents == NULL)
 		return "";
 	if (contents[block->bytes - 1] != '\0' || offset - block->first >= block->bytes) {
-		index->is_damaged = true;
+		reader->is_damaged = true;
 		return "";
 	}
 	return contents + (offset - block->first);
 }
 
-static struct symbol_index_function find_function(struct symbol_index *index, uint32_t number)
+static struct symbol_index_function find_function(struct index_reader *reader, uint32_t number)
 {
 	const struct symbol_index_block *block = NULL;
 	struct symbol_index_function function = { 0 };
-	const char *const contents = find_block(index, SYMBOL_INDEX_FUNCTIONS, number, &block);
+	const char *const contents = find_block(reader, SYMBOL_INDEX_FUNCTIONS, number, &block);
 
 	if (contents == NULL)
 		return function;
 	const uint64_t at = (number - block->first) * sizeof function;
 	if (at + sizeof function > block->bytes)
-		index->is_damaged = true;
+		reader->is_damaged = true;
 	else
 		memcpy(&function, contents + at, sizeof function);
 	return function;
@@ -255,23 +278,23 @@ static void read_start(struct range_reader *ranges)
 		ranges->next_start += cursor_uleb(&ranges->in);
 }
 
-static bool begin_block(struct symbol_index *index, size_t number)
+static bool begin_block(struct index_reader *reader, size_t number)
 {
-	struct range_reader *const ranges = &index->ranges;
+	struct range_reader *const ranges = &reader->ranges;
 	const struct symbol_index_block *const block =
-		&index->lists[SYMBOL_INDEX_RANGES].blocks[number];
+		&reader->index->lists[SYMBOL_INDEX_RANGES].blocks[number];
 	uint32_t count = 0;
 
 	ranges->block = number;
-	if (!unpack(index, block, index->range_block) || block->bytes < sizeof count)
+	if (!unpack(reader, block, reader->range_block) || block->bytes < sizeof count)
 		return false;
-	memcpy(&count, index->range_block, sizeof count);
+	memcpy(&count, reader->range_block, sizeof count);
 	const uint64_t list_bytes = (uint64_t)count * sizeof *ranges->groups;
 	if (count == 0 || list_bytes > block->bytes - sizeof count)
 		return false;
-	memcpy(ranges->groups, index->range_block + sizeof count, list_bytes);
+	memcpy(ranges->groups, reader->range_block + sizeof count, list_bytes);
 	ranges->group = ranges->group_count = count;
-	ranges->records = index->range_block + sizeof count + list_bytes;
+	ranges->records = reader->range_block + sizeof count + list_bytes;
 	ranges->record_bytes = block->bytes - sizeof count - list_bytes;
 	return true;
 }
@@ -347,22 +370,22 @@ static bool read_range(struct range_reader *ranges)
 	return cursor_ok(&ranges->in);
 }
 
-static struct dwarf_answer make_answer(struct symbol_index *index)
+static struct dwarf_answer make_answer(struct index_reader *reader)
 {
-	const struct range_reader *const ranges = &index->ranges;
+	const struct range_reader *const ranges = &reader->ranges;
 	const uint32_t count = ranges->frame_count;
 
-	if (count == 0 || !work_budget_spend(index->budget, count))
+	if (count == 0 || !work_budget_spend(reader->index->budget, count))
 		return (struct dwarf_answer){ 0 };
 	struct dwarf_frame *const frames =
-		arena_alloc(&index->arena, count * sizeof *frames, _Alignof(struct dwarf_frame));
+		arena_alloc(&reader->arena, count * sizeof *frames, _Alignof(struct dwarf_frame));
 	for (uint32_t i = 0; i < count; i++) {
 		const struct range_frame *const from = &ranges->frames[count - 1 - i];
-		const struct symbol_index_function function = find_function(index, from->function);
+		const struct symbol_index_function function = find_function(reader, from->function);
 		frames[i] = (struct dwarf_frame){
-			.name = find_text(index, function.name),
-			.linkage = find_text(index, function.linkage),
-			.file = find_text(index, from->file),
+			.name = find_text(reader, function.name),
+			.linkage = find_text(reader, function.linkage),
+			.file = find_text(reader, from->file),
 			.line = from->line,
 			.start_line = function.start_line,
 		};
@@ -371,10 +394,10 @@ static struct dwarf_answer make_answer(struct symbol_index *index)
 }
 
 /* Reads on to the range of an address; true when that is another one than before. */
-static bool seek_range(struct symbol_index *index, uint64_t vaddr)
+static bool seek_range(struct index_reader *reader, uint64_t vaddr)
 {
-	const struct block_list *const list = &index->lists[SYMBOL_INDEX_RANGES];
-	struct range_reader *const ranges = &index->ranges;
+	const struct block_list *const list = &reader->index->lists[SYMBOL_INDEX_RANGES];
+	struct range_reader *const ranges = &reader->ranges;
 	const size_t count = search_count_up_to(list->blocks, list->count, sizeof *list->blocks,
 		offsetof(struct symbol_index_block, first), vaddr);
 	bool is_new = false;
@@ -382,38 +405,75 @@ static bool seek_range(struct symbol_index *index, uint64_t vaddr)
 	if (count == 0)
 		return false;
 	const uint64_t block_start = list->blocks[count - 1].first;
-	if (ranges->block != count - 1 && !begin_block(index, count - 1)) {
-		index->is_damaged = true;
+	if (ranges->block != count - 1 && !begin_block(reader, count - 1)) {
+		reader->is_damaged = true;
 		return false;
 	}
 	const size_t group = find_group(ranges, vaddr - block_start);
 	if (ranges->group != group) {
 		is_new = true;
-		index->is_damaged = !begin_group(ranges, block_start, group);
+		reader->is_damaged = !begin_group(ranges, block_start, group);
 	}
-	while (!index->is_damaged && ranges->has_next && ranges->next_start <= vaddr) {
+	while (!reader->is_damaged && ranges->has_next && ranges->next_start <= vaddr) {
 		is_new = true;
-		index->is_damaged = !read_range(ranges);
+		reader->is_damaged = !read_range(ranges);
 	}
 	return is_new;
 }
 
-const struct dwarf_answer *symbol_index_find(
-	struct symbol_index *index, const uint64_t *vaddrs, size_t count)
+static uint32_t largest_range_block(const struct symbol_index *index)
 {
 	const struct block_list *const list = &index->lists[SYMBOL_INDEX_RANGES];
-	struct dwarf_answer current = { 0 };
 	uint32_t largest = 0;
 
-	index->answers = xcalloc(count, sizeof *index->answers);
 	for (size_t i = 0; i < list->count; i++)
 		largest = list->blocks[i].bytes > largest ? list->blocks[i].bytes : largest;
-	index->range_block = xmalloc(largest);
-	index->ranges.groups = xmalloc(largest);
-	for (size_t i = 0; i < count && !index->is_damaged; i++) {
-		if (seek_range(index, vaddrs[i]) && !index->is_damaged)
-			current = make_answer(index);
-		index->answers[i] = index->is_damaged ? (struct dwarf_answer){ 0 } : current;
+	return largest;
+}
+
+static void find_part(void *context, size_t number)
+{
+	struct symbol_index *const index = context;
+	struct index_reader *const reader = &index->readers[number];
+	struct dwarf_answer current = { 0 };
+
+	for (size_t i = reader->first; i < reader->limit && !reader->is_damaged; i++) {
+		if (seek_range(reader, index->vaddrs[i]) && !reader->is_damaged)
+			current = make_answer(reader);
+		index->answers[i] = reader->is_damaged ? (struct dwarf_answer){ 0 } : current;
 	}
+}
+
+/* Fewer take less time than a thread. */
+static const size_t MIN_PART = 512;
+
+const struct dwarf_answer *symbol_index_find(
+	struct symbol_index *index, const uint64_t *vaddrs, size_t count, unsigned threads)
+{
+	const size_t parts = count / MIN_PART + 1;
+	const size_t allowed = parallel_thread_count(threads);
+	const uint32_t largest = largest_range_block(index);
+
+	index->vaddrs = vaddrs;
+	index->answers = xcalloc(count, sizeof *index->answers);
+	index->reader_count = parts < allowed ? parts : allowed;
+	index->readers = xcalloc(index->reader_count, sizeof *index->readers);
+	for (size_t i = 0; i < index->reader_count; i++) {
+		struct index_reader *const reader = &index->readers[i];
+		reader->index = index;
+		reader->first = count / index->reader_count * i;
+		reader->limit = i + 1 == index->reader_count
+					? count
+					: count / index->reader_count * (i + 1);
+		reader->ranges.block = index->lists[SYMBOL_INDEX_RANGES].count;
+		reader->range_block = xmalloc(largest);
+		reader->ranges.groups = xmalloc(largest);
+	}
+	if (index->reader_count == 1)
+		find_part(index, 0);
+	else
+		parallel_run(index->reader_count, threads, find_part, index);
+	for (size_t i = 0; i < index->reader_count; i++)
+		index->is_damaged = index->is_damaged || index->readers[i].is_damaged;
 	return index->answers;
 }

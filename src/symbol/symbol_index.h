@@ -34,10 +34,11 @@ enum symbol_source symbol_index_source(const struct symbol_index *index);
 
 /*
  * One answer for each of the sorted addresses; they live as long as the index. Functions without a
- * linkage name in DWARF have the symbol table's. May be called once.
+ * linkage name in DWARF have the symbol table's. `threads` is as of parallel_run. May be called
+ * once.
  */
 const struct dwarf_answer *symbol_index_find(
-	struct symbol_index *index, const uint64_t *vaddrs, size_t count);
+	struct symbol_index *index, const uint64_t *vaddrs, size_t count, unsigned threads);
 
 /* Whether a block that was needed is damaged: then answers are missing. */
 bool symbol_index_is_damaged(const struct symbol_index *index);

@@ -83,7 +83,7 @@ static void find_all(const struct elf_image *image)
 	fuzz_choose(image, vaddrs);
 	if (!symbol_index_open(image, &budget, &index, &err))
 		return;
-	fuzz_read_answers(symbol_index_find(index, vaddrs, FUZZ_ADDRESSES));
+	fuzz_read_answers(symbol_index_find(index, vaddrs, FUZZ_ADDRESSES, 1));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

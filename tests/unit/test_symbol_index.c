@@ -105,7 +105,7 @@ static void each_address_of_a_range_has_its_frames(void **state)
 	make_small(&sample);
 	assert_true(open_index(&sample, &err));
 	assert_int_equal(symbol_index_source(sample.index), SYMBOL_SOURCE_DWARF);
-	const struct dwarf_answer *const answers = symbol_index_find(sample.index, vaddrs, 9);
+	const struct dwarf_answer *const answers = symbol_index_find(sample.index, vaddrs, 9, 1);
 	for (size_t i = 0; i < 9; i++)
 		assert_int_equal(answers[i].frame_count, counts[i]);
 	assert_string_equal(answers[3].frames[0].name, "inner");
@@ -177,7 +177,7 @@ static void large_indexes_answer_every_address(void **state)
 	make_large(&sample, 40000);
 	assert_true(open_index(&sample, &err));
 	const struct dwarf_answer *const answers =
-		symbol_index_find(sample.index, sample.vaddrs, sample.count);
+		symbol_index_find(sample.index, sample.vaddrs, sample.count, 3);
 	assert_false(symbol_index_is_damaged(sample.index));
 	for (size_t i = 0; i < sample.count; i++)
 		assert_answer(&sample, &answers[i], sample.chain_of[i]);
@@ -194,7 +194,7 @@ static void a_search_skips_to_addresses_far_apart(void **state)
 	assert_true(open_index(&sample, &err));
 	for (size_t i = 0; i < 400; i++)
 		vaddrs[i] = sample.vaddrs[i * 97 + i / 3];
-	const struct dwarf_answer *const answers = symbol_index_find(sample.index, vaddrs, 400);
+	const struct dwarf_answer *const answers = symbol_index_find(sample.index, vaddrs, 400, 1);
 	for (size_t i = 0; i < 400; i++)
 		assert_answer(&sample, &answers[i], sample.chain_of[i * 97 + i / 3]);
 }
@@ -229,7 +229,7 @@ static void a_damaged_byte_gives_no_wrong_name(void **state)
 		*byte ^= 0x41;
 		if (open_index(&sample, &err)) {
 			const struct dwarf_answer *const answers =
-				symbol_index_find(sample.index, vaddrs, 3);
+				symbol_index_find(sample.index, vaddrs, 3, 1);
 			if (!symbol_index_is_damaged(sample.index)) {
 				assert_int_equal(answers[1].frame_count, 2);
 				assert_string_equal(answers[1].frames[0].name, "inner");
