@@ -395,6 +395,25 @@ const struct dwarf_answer *dwarf_answers(const struct dwarf_reader *reader)
 	return reader->answers;
 }
 
+static void release_sections(struct dwarf *dwarf)
+{
+	for (int i = 0; i < DWARF_SECTIONS; i++)
+		elf_bytes_free(&dwarf->sections[i]);
+}
+
+void dwarf_release_answers(struct dwarf_reader *reader)
+{
+	release_sections(&reader->dwarf);
+	if (reader->has_alternate)
+		release_sections(&reader->alternate);
+	free(reader->answers);
+	reader->answers = NULL;
+	for (size_t i = 0; i < reader->job_count; i++)
+		dwarf_release_job(reader, i);
+	for (size_t i = 0; i < reader->arena_count; i++)
+		arena_deinit(&reader->arenas[i]);
+}
+
 const char *dwarf_missing_split(const struct dwarf_reader *reader)
 {
 	return reader->splits.missing;

@@ -64,6 +64,9 @@ void dwarf_boundaries(struct dwarf_reader *reader, unsigned threads, struct boun
 /* One per address, once all jobs have run. */
 const struct dwarf_answer *dwarf_answers(const struct dwarf_reader *reader);
 
+/* Releases what answers point to, once they were used. */
+void dwarf_release_answers(struct dwarf_reader *reader);
+
 /* The first split file that was not found, NULL when none was missing. */
 const char *dwarf_missing_split(const struct dwarf_reader *reader);
 

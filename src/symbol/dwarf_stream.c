@@ -10,7 +10,7 @@
 #include "symbol/work.h"
 
 /* Pieces that are unpacked and not yet read: more would only leave the caches. */
-static const size_t MAX_WAITING = 16;
+static const size_t MAX_WAITING_BYTES = (size_t)8 << 20;
 
 /* A part of .debug_info that begins where a unit does. */
 struct info_piece {
@@ -27,7 +27,8 @@ struct dwarf_stream {
 	const struct dwarf_stream_request *request;
 	struct dwarf *dwarf;
 	struct dwarf_answer *answers;
-	struct arena *arenas; /* one per thread */
+	struct arena *arenas;		 /* one per thread */
+	struct dwarf_abbrevs_at *tables; /* the last one of each thread */
 	struct dwarf_claims claims;
 
 	/* Of the thread that unpacks. */
@@ -45,7 +46,7 @@ struct dwarf_stream {
 	bool is_inflating;
 	bool is_inflated;
 	struct info_piece *waiting, **last_waiting; /* to be read, in the order of the section */
-	size_t waiting_count;
+	size_t waiting_bytes;
 	struct info_piece *unused;
 	bool is_stopped;
 	enum dwarf_stream_result result;
@@ -238,7 +239,7 @@ static void inflate_piece(struct dwarf_stream *stream)
 	stream->is_inflated = stream->has_all_units;
 	*stream->last_waiting = piece;
 	stream->last_waiting = &piece->next;
-	stream->waiting_count++;
+	stream->waiting_bytes += piece->size;
 	if (!ok)
 		stop(stream, DWARF_STREAM_FAILED, &err);
 	pthread_cond_broadcast(&stream->changed);
@@ -279,6 +280,7 @@ static bool answer_unit(
 		const struct dwarf_claimed *const claimed = &claim.kinds[i];
 		if (claimed->count == 0)
 			continue;
+		dwarf_unit_borrow_abbrevs(unit, &stream->tables[thread]);
 		if (dwarf_unit_abbrevs(unit)->refers_outside) {
 			dwarf_claim_deinit(&claim);
 			return false;
@@ -306,7 +308,7 @@ static void answer_piece(struct dwarf_stream *stream, size_t thread)
 	stream->waiting = piece->next;
 	if (stream->waiting == NULL)
 		stream->last_waiting = &stream->waiting;
-	stream->waiting_count--;
+	stream->waiting_bytes -= piece->size;
 	pthread_mutex_unlock(&stream->lock);
 	for (size_t i = 0; i < piece->unit_count && ok; i++)
 		ok = answer_unit(
@@ -330,7 +332,7 @@ static void work(void *context, size_t thread)
 	pthread_mutex_lock(&stream->lock);
 	while (!stream->is_stopped) {
 		if (!stream->is_inflated && !stream->is_inflating &&
-			stream->waiting_count < MAX_WAITING)
+			stream->waiting_bytes < MAX_WAITING_BYTES)
 			inflate_piece(stream);
 		else if (stream->next_section < SECTION_COUNT)
 			load_section(stream);
@@ -358,11 +360,13 @@ enum dwarf_stream_result dwarf_stream_run(struct dwarf *dwarf,
 	const struct dwarf_stream_request *request, struct dwarf_answer *answers,
 	struct arena *arenas, struct error *err)
 {
+	const size_t thread_count = parallel_thread_count(request->threads);
 	struct dwarf_stream stream = {
 		.request = request,
 		.dwarf = dwarf,
 		.answers = answers,
 		.arenas = arenas,
+		.tables = xcalloc(thread_count, sizeof *stream.tables),
 		.inflate = inflate_stream_new(request->image, &request->info),
 		.filling = xcalloc(1, sizeof *stream.filling),
 		.result = DWARF_STREAM_ANSWERED,
@@ -372,13 +376,16 @@ enum dwarf_stream_result dwarf_stream_run(struct dwarf *dwarf,
 	stream.last_waiting = &stream.waiting;
 	pthread_mutex_init(&stream.lock, NULL);
 	pthread_cond_init(&stream.changed, NULL);
-	parallel_run(parallel_thread_count(request->threads), request->threads, work, &stream);
+	parallel_run(thread_count, request->threads, work, &stream);
 	pthread_cond_destroy(&stream.changed);
 	pthread_mutex_destroy(&stream.lock);
 	free_pieces(stream.waiting);
 	free_pieces(stream.unused);
 	piece_free(stream.filling);
 	inflate_stream_free(stream.inflate);
+	for (size_t i = 0; i < thread_count; i++)
+		dwarf_abbrevs_free(stream.tables[i].abbrevs);
+	free(stream.tables);
 	if (stream.is_prepared && stream.result == DWARF_STREAM_ANSWERED &&
 		!dwarf_claims_settle(&stream.claims, answers))
 		stream.result = DWARF_STREAM_UNSUITED;

@@ -415,6 +415,18 @@ static const struct dwarf_abbrevs *keep_table(
 	return abbrevs;
 }
 
+void dwarf_unit_borrow_abbrevs(struct dwarf_unit *unit, struct dwarf_abbrevs_at *last)
+{
+	const struct dwarf_abbrevs_at key = { unit->abbrev_offset, unit->encoding, NULL };
+
+	if (last->abbrevs == NULL || !is_table_at(last, 0, &key)) {
+		dwarf_abbrevs_free(last->abbrevs);
+		*last = key;
+		last->abbrevs = read_table(unit, 0);
+	}
+	atomic_store(&unit->abbrevs, last->abbrevs);
+}
+
 /*
  * Tables are read without the lock: it would make the other threads wait for a good part of a scan.
  */

@@ -152,5 +152,11 @@ const struct dwarf_root *dwarf_unit_root(struct dwarf_unit *unit);
 /* The unit's abbreviations, read on first use. */
 const struct dwarf_abbrevs *dwarf_unit_abbrevs(struct dwarf_unit *unit);
 
+/*
+ * Gives a unit of a piece a table that is not kept: `last`, if it is the unit's, else one that
+ * takes its place. The unit may be read until `last` is replaced or freed.
+ */
+void dwarf_unit_borrow_abbrevs(struct dwarf_unit *unit, struct dwarf_abbrevs_at *last);
+
 /* A cursor over .debug_info at a DIE of the unit, which ends where the unit ends. */
 struct cursor dwarf_unit_cursor(const struct dwarf_unit *unit, uint64_t offset);

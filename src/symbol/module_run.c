@@ -127,6 +127,9 @@ static void build_frames(struct symbol_module *module)
 		else
 			take_match(module, &pending, i);
 	}
+	/* The texts are kept; demangling takes memory as well. */
+	if (work->dwarf != NULL)
+		dwarf_release_answers(work->dwarf);
 	/* The cache keeps both. */
 	if (!module->options->no_demangle || module->subject != NULL)
 		demangle(module, &pending.names);
