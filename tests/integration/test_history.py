@@ -32,7 +32,7 @@ class Served(GatewayCase):
         return self.expect(self.get(f"/api/v1/timeline{query}"), 200).json["snapshots"]
 
     def wait_for_snapshots(self, count):
-        wait_until(lambda: len(self.snapshots()) >= count, f"{count} snapshots")
+        wait_until(lambda: len(self.snapshots()) >= count, f"{count} snapshots", pause_seconds=0.1)
         return self.snapshots()
 
     def test_a_folder_that_was_removed_or_replaced_is_reported_and_checked(self):
@@ -122,9 +122,8 @@ class Served(GatewayCase):
         """A Redis that grows from one snapshot to the next."""
         known = -1
         while known < count:
-            before, known = known, len(self.snapshots())
-            if known != before:
-                self.load_redis(port or self.redis_port, keys=500 * (known + 1), size=700)
+            known += wait_until(lambda: len(self.snapshots()) - known, "a snapshot", pause_seconds=0.1)
+            self.load_redis(port or self.redis_port, keys=500 * (known + 1), size=700)
         return self.snapshots()
 
     def test_a_trend_over_a_range(self):
