@@ -552,7 +552,9 @@ class Trouble(GatewayCase):
 
         for path in ("/v1/profile", "/api/v1/profile?format=text", "/api/v1/profile?format=text&merge=1", "/pprof/heap", "/mtev/heap_profile?trigger_dump=true"):
             with self.subTest(path):
-                client, before = ask(path), len(agent.waiting)
+                # Before the request is sent: it may have come to the agent by the next statement.
+                before = len(agent.waiting)
+                client = ask(path)
                 wait_until(lambda before=before: len(agent.waiting) > before, "the agent to be asked")
                 client.close()
                 wait_until(lambda: is_left(agent.waiting[-1]), "the gateway to leave the agent")
