@@ -310,6 +310,18 @@ class PreloadedAndLinked(HostCase):
         server("stop")
         self.assertEqual(self.sockets(), [])
 
+    def test_the_program_chooses_the_folder_and_how_many_runs_are_kept(self):
+        server = self.host("linked", start=False)
+        folder = os.path.join(self.folder, "own")
+        server("start-in", folder)
+        path = os.path.join(folder, f"{server.pid}.sock")
+        wait_until(lambda: os.path.exists(path), "the socket")
+        self.assertEqual(self.sockets(), [])
+        for _ in range(2):
+            run = int(server("run-start", 60000).split()[0])
+            server("run-stop")
+        self.assertEqual([kept["id"] for kept in ask(path, "/v1/runs")[1]["runs"]], [run])
+
     def test_it_is_taken_over_once(self):
         for settings in ({}, {"HEAPCTL_THREAD": "on-demand"}):
             server = self.host("linked", start=False, env={"LD_PRELOAD": str(self.agent_path()), **settings})

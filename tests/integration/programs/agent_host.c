@@ -434,6 +434,18 @@ static void do_start(unsigned flags)
 	report(heapctl_start(&options, &error));
 }
 
+static void do_start_in(const char *folder)
+{
+	const struct heapctl_options options = { .size = sizeof options,
+		.flags = HEAPCTL_NO_ENVIRONMENT,
+		.folder = folder,
+		.keep = 1,
+		.keep_bytes = 1 << 20,
+		.log = log_line };
+
+	report(heapctl_start(&options, &error));
+}
+
 static void *start_and_stop(void *ends)
 {
 	while (!*(_Atomic bool *)ends) {
@@ -664,6 +676,8 @@ static bool run_linked(const char *order, int a, const char *text, const char *m
 
 	if (strcmp(order, "start") == 0)
 		do_start((unsigned)a);
+	else if (strcmp(order, "start-in") == 0)
+		do_start_in(text);
 	else if (strcmp(order, "stop") == 0)
 		heapctl_stop();
 	else if (strcmp(order, "forks-while-starting") == 0)
