@@ -126,10 +126,12 @@ static void *write_often(void *argument)
 {
 	(void)argument;
 	unwind_stack_learn();
-	for (;;) {
-		sleep(1);
+	/* What was counted since a library was opened is lost: little if it is seen soon. */
+	for (int turn = 1;; turn++) {
+		usleep(10000);
 		learn_modules();
-		write_counts();
+		if (turn % 100 == 0)
+			write_counts();
 	}
 	return NULL;
 }
