@@ -3,7 +3,8 @@
 # OSS-Fuzz runs it with SRC, OUT, CC, CFLAGS and LIB_FUZZING_ENGINE; docs/packaging.md says how to try it elsewhere.
 cd "$SRC/heapctl"
 # Libraries that have no archive are beside the targets, for they run in an image without them.
-export LDFLAGS="${LDFLAGS:-} -Wl,-rpath,\$ORIGIN/lib"
+# In the old form of the path (DT_RPATH) it is that of the libraries as well, for those that they need.
+export LDFLAGS="${LDFLAGS:-} -Wl,-rpath,\$ORIGIN/lib -Wl,--disable-new-dtags"
 meson setup "$SRC/build-fuzz" . --buildtype=plain -Dfuzz=true -Dfuzz_engine="$LIB_FUZZING_ENGINE" -Db_lundef=false -Dmusl_agent=false
 ninja -C "$SRC/build-fuzz" fuzzers
 mkdir -p "$OUT/lib"

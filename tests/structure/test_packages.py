@@ -124,6 +124,22 @@ class Scriptlets(unittest.TestCase):
         self.assertEqual([self.ask(name, left, is_running=False) for name in ("preun", "postun") for left in (0, 1)], [[]] * 4)
 
 
+class FuzzTargets(unittest.TestCase):
+    def test_the_libraries_of_their_libraries_are_found_beside_them(self):
+        """OSS-Fuzz runs them where those are not installed."""
+        text = (ROOT / "contrib/oss-fuzz/build.sh").read_text()
+        flags = re.search(r'^export LDFLAGS="\$\{LDFLAGS:-\} (.*)"$', text, re.M)[1].replace("\\$", "$").split()
+        with tempfile.TemporaryDirectory() as folder:
+            library = pathlib.Path(folder, "lib")
+            library.mkdir()
+            for name, code, wanted in (("lib/libinner.so", "int inner(void) { return 0; }", []),
+                                       ("lib/libouter.so", "int inner(void); int outer(void) { return inner(); }", ["-linner"]),
+                                       ("target", "int outer(void); int main(void) { return outer(); }", ["-louter", f"-Wl,-rpath-link={library}", *flags])):
+                kind = ["-shared", "-fPIC"] if name.endswith(".so") else []
+                subprocess.run(["cc", *kind, "-o", name, "-x", "c", "-", "-x", "none", "-Llib", *wanted], input=code, text=True, check=True, cwd=folder)
+            subprocess.run([f"{folder}/target"], check=True)
+
+
 class Versions(unittest.TestCase):
     def test_all_say_the_same(self):
         version = re.search(r"^    version: '(.*)',", (ROOT / "meson.build").read_text(), re.M)[1]
