@@ -100,8 +100,11 @@ bool dwarf_reader_new(const struct elf_image *image, struct file_search *search,
 	return true;
 }
 
-/* Smaller ones take less time as a whole than the threads do. */
-static const uint64_t MIN_STREAM_BYTES = (uint64_t)1 << 20;
+/*
+ * Smaller ones take up to a third less processor time as a whole, because libdeflate is faster than
+ * ISA-L and clearing the memory does not cost much yet.
+ */
+static const uint64_t MIN_STREAM_BYTES = (uint64_t)64 << 20;
 
 static bool answer_streamed(struct dwarf_reader *reader, const struct elf_image *image,
 	const struct file_search *search, const struct elf_packed *info, bool *is_answered,
@@ -141,7 +144,8 @@ bool dwarf_reader_answer(const struct elf_image *image, struct file_search *sear
 	struct elf_packed info;
 	bool is_answered = false;
 
-	if (!dwarf_stream_is_possible(image, &info) || info.size < MIN_STREAM_BYTES) {
+	if (!dwarf_stream_is_possible(image, &info) || info.size < MIN_STREAM_BYTES ||
+		!dwarf_stream_is_worthwhile(image)) {
 		if (!dwarf_reader_new(image, search, program, reader, err))
 			return false;
 		dwarf_plan(*reader, addresses->vaddrs, addresses->is_function, addresses->count);

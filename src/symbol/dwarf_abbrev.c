@@ -425,9 +425,9 @@ static void end_fixed(
 }
 
 /* Whether such an attribute may need more than its own unit and the sections of its file. */
-static bool is_outside(const struct dwarf_attribute *attribute)
+static bool is_outside(uint64_t name, uint64_t form)
 {
-	switch (attribute->form) {
+	switch (form) {
 	case DW_FORM_ref_addr:
 	case DW_FORM_ref_sup4:
 	case DW_FORM_ref_sup8:
@@ -435,7 +435,7 @@ static bool is_outside(const struct dwarf_attribute *attribute)
 	case DW_FORM_indirect: /* the DIE names the form */
 		return true;
 	default:
-		return attribute->name == DW_AT_dwo_name || attribute->name == DW_AT_GNU_dwo_name;
+		return name == DW_AT_dwo_name || name == DW_AT_GNU_dwo_name;
 	}
 }
 
@@ -463,7 +463,7 @@ static bool read_attributes(struct abbrev_reader *reading, struct dwarf_abbrev *
 			.form = form > UINT16_MAX ? 0 : (uint16_t)form,
 			.implicit = form == DW_FORM_implicit_const ? cursor_sleb(&in) : 0,
 		};
-		reading->refers_outside = reading->refers_outside || is_outside(&attribute);
+		reading->refers_outside = reading->refers_outside || is_outside(name, form);
 		if (is_kept)
 			add_attribute(reading, abbrev, &attribute);
 		struct dwarf_step step = step_of(reading, attribute.form);
@@ -561,6 +561,25 @@ struct dwarf_abbrevs *dwarf_abbrevs_new(
 	if (!is_sorted)
 		qsort(table->abbrevs, table->count, sizeof *table->abbrevs, compare_codes);
 	return table;
+}
+
+bool dwarf_abbrevs_refer_outside(struct cursor in)
+{
+	while (cursor_ok(&in) && cursor_left(&in) != 0) {
+		if (cursor_uleb(&in) == 0) /* the end of a table */
+			continue;
+		(void)cursor_uleb(&in); /* tag */
+		cursor_skip(&in, 1);	/* whether it has children */
+		for (uint64_t name = 1, form = 1; cursor_ok(&in) && (name != 0 || form != 0);) {
+			name = cursor_uleb(&in);
+			form = cursor_uleb(&in);
+			if (is_outside(name, form))
+				return true;
+			if (form == DW_FORM_implicit_const)
+				(void)cursor_sleb(&in);
+		}
+	}
+	return false;
 }
 
 void dwarf_abbrevs_free(struct dwarf_abbrevs *abbrevs)

@@ -122,6 +122,9 @@ struct dwarf_abbrevs *dwarf_abbrevs_new(
 	struct cursor *in, const struct dwarf_encoding *encoding, uint64_t only);
 void dwarf_abbrevs_free(struct dwarf_abbrevs *abbrevs);
 
+/* Whether one of the tables from the cursor to its end refers outside, as above. */
+bool dwarf_abbrevs_refer_outside(struct cursor in);
+
 const struct dwarf_abbrev *dwarf_abbrevs_search(const struct dwarf_abbrevs *abbrevs, uint64_t code);
 
 /* NULL when there is no such code. */

@@ -122,6 +122,7 @@ static void group(struct dwarf_claims *claims, const uint32_t *owners)
 		struct dwarf_claimant *const owner = &claims->claimants[owners[i]];
 		owner->positions[owner->count++] = (uint32_t)i;
 	}
+	claims->offers = xcalloc(claims->open_count, sizeof *claims->offers);
 }
 
 void dwarf_claims_init(struct dwarf_claims *claims, const struct dwarf *dwarf,
@@ -159,9 +160,35 @@ static int compare_positions(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
-/* The open addresses in the ranges that the unit's root has. */
-static void find_offered(
-	const struct dwarf_claims *claims, struct dwarf_unit *unit, struct dwarf_claim *claim)
+static struct dwarf_offer *offer_at(const struct dwarf_claims *claims, uint32_t position)
+{
+	const uint32_t *const found = bsearch(
+		&position, claims->open, claims->open_count, sizeof position, compare_positions);
+
+	return &claims->offers[found - claims->open];
+}
+
+static bool is_better(bool in_aranges, uint64_t unit_offset, const struct dwarf_offer *offer)
+{
+	if (!offer->is_made || offer->in_aranges != in_aranges)
+		return !offer->is_made || offer->in_aranges;
+	return unit_offset < offer->unit_offset;
+}
+
+static size_t sort_unique(uint32_t *positions, size_t count)
+{
+	size_t kept = 1;
+
+	qsort(positions, count, sizeof *positions, compare_positions);
+	for (size_t i = 1; i < count; i++)
+		if (positions[i] != positions[kept - 1])
+			positions[kept++] = positions[i];
+	return kept;
+}
+
+/* The open addresses in the ranges of the unit's root, without those that have a better offer. */
+static void find_offered(struct dwarf_claims *claims, struct dwarf_unit *unit, uint64_t offset,
+	struct dwarf_claim *claim)
 {
 	const struct dwarf_root *const root = dwarf_unit_root(unit);
 	struct dwarf_range_reader ranges;
@@ -177,14 +204,19 @@ static void find_offered(
 			dwarf_spend(unit->dwarf, 1);
 			i++)
 			*XAPPEND(found, count, capacity) = claims->open[i];
+		/* Ranges may overlap. */
+		if (count > 2 * claims->open_count)
+			count = sort_unique(found, count);
 	}
 	if (count == 0)
 		return;
-	qsort(found, count, sizeof *found, compare_positions);
-	size_t kept = 1;
-	for (size_t i = 1; i < count; i++)
-		if (found[i] != found[kept - 1])
+	count = sort_unique(found, count);
+	size_t kept = 0;
+	pthread_mutex_lock(&claims->lock);
+	for (size_t i = 0; i < count; i++)
+		if (is_better(claim->in_aranges, offset, offer_at(claims, found[i])))
 			found[kept++] = found[i];
+	pthread_mutex_unlock(&claims->lock);
 	claim->owned = found;
 	claim->kinds[DWARF_CLAIM_OFFERED] = (struct dwarf_claimed){ found, kept };
 }
@@ -203,7 +235,7 @@ void dwarf_claims_of_unit(struct dwarf_claims *claims, struct dwarf_unit *unit, 
 	if (claims->open_count == 0 || (claimant != NULL && !claims->has_open_function) ||
 		unit->type == DW_UT_type || unit->type == DW_UT_partial)
 		return;
-	find_offered(claims, unit, claim);
+	find_offered(claims, unit, offset, claim);
 }
 
 void dwarf_claim_deinit(struct dwarf_claim *claim)
@@ -217,55 +249,28 @@ void dwarf_claims_offer(struct dwarf_claims *claims, uint64_t offset,
 	const struct dwarf_claimed *const offered = &claim->kinds[DWARF_CLAIM_OFFERED];
 
 	pthread_mutex_lock(&claims->lock);
-	for (size_t i = 0; i < offered->count; i++)
-		*XAPPEND(claims->offers, claims->offer_count, claims->offer_capacity) =
-			(struct dwarf_offer){ offered->positions[i], claim->in_aranges, offset,
-				answers[i] };
+	for (size_t i = 0; i < offered->count; i++) {
+		struct dwarf_offer *const offer = offer_at(claims, offered->positions[i]);
+		if (is_better(claim->in_aranges, offset, offer))
+			*offer =
+				(struct dwarf_offer){ true, claim->in_aranges, offset, answers[i] };
+	}
 	pthread_mutex_unlock(&claims->lock);
-}
-
-static int compare_offers(const void *a, const void *b)
-{
-	const struct dwarf_offer *const left = a;
-	const struct dwarf_offer *const right = b;
-
-	if (left->position != right->position)
-		return left->position < right->position ? -1 : 1;
-	if (left->in_aranges != right->in_aranges)
-		return left->in_aranges ? 1 : -1;
-	return left->unit_offset < right->unit_offset ? -1 : left->unit_offset > right->unit_offset;
-}
-
-/* The best offer for an open address; NULL when there is none. `at` moves on. */
-static const struct dwarf_offer *take_offer(
-	const struct dwarf_claims *claims, uint32_t position, size_t *at)
-{
-	while (*at < claims->offer_count && claims->offers[*at].position < position)
-		++*at;
-	return *at < claims->offer_count && claims->offers[*at].position == position
-		       ? &claims->offers[*at]
-		       : NULL;
 }
 
 bool dwarf_claims_settle(struct dwarf_claims *claims, struct dwarf_answer *answers)
 {
 	bool is_missing = false;
-	size_t at = 0;
 
 	for (size_t i = 0; i < claims->claimant_count; i++)
 		if (claims->claimants[i].count != 0 && !claims->claimants[i].has_arrived)
 			return false;
-	if (claims->offer_count != 0)
-		qsort(claims->offers, claims->offer_count, sizeof *claims->offers, compare_offers);
-	for (size_t i = 0; i < claims->open_count && !is_missing; i++) {
-		const struct dwarf_offer *const offer = take_offer(claims, claims->open[i], &at);
+	for (size_t i = 0; i < claims->open_count && !is_missing; i++)
 		is_missing = claims->addresses->is_function[claims->open[i]] &&
-			     (offer == NULL || offer->in_aranges);
-	}
-	at = 0;
+			     (!claims->offers[i].is_made || claims->offers[i].in_aranges);
 	for (size_t i = 0; i < claims->open_count; i++) {
-		const struct dwarf_offer *const offer = take_offer(claims, claims->open[i], &at);
-		if (offer != NULL && (!offer->in_aranges || is_missing))
+		const struct dwarf_offer *const offer = &claims->offers[i];
+		if (offer->is_made && (!offer->in_aranges || is_missing))
 			answers[claims->open[i]] = offer->answer;
 	}
 	return true;

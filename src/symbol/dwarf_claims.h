@@ -16,8 +16,9 @@
 #include "symbol/dwarf_job.h"
 #include "symbol/dwarf_unit.h"
 
+/* The best one for an address so far: overlapping units would make many. */
 struct dwarf_offer {
-	uint32_t position;
+	bool is_made;
 	bool in_aranges;
 	uint64_t unit_offset;
 	struct dwarf_answer answer;
@@ -35,8 +36,7 @@ struct dwarf_claims {
 	size_t open_count;
 	bool has_open_function;
 	pthread_mutex_t lock;
-	struct dwarf_offer *offers; /* under the lock */
-	size_t offer_count, offer_capacity;
+	struct dwarf_offer *offers; /* one for each of `open`; under the lock */
 };
 
 enum { DWARF_CLAIM_SURE, DWARF_CLAIM_OFFERED, DWARF_CLAIM_KINDS };

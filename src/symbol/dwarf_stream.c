@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "symbol/dwarf_abbrev.h"
 #include "symbol/dwarf_claims.h"
 #include "symbol/inflate_stream.h"
 #include "symbol/work.h"
@@ -77,6 +78,34 @@ bool dwarf_stream_is_possible(const struct elf_image *image, struct elf_packed *
 		!elf_image_find_packed(image, ".debug_info", info, &ignored) || info->data == NULL)
 		return false;
 	return inflate_stream_is_possible(info);
+}
+
+/* All tables of most files; of a large one, enough of them to tell dwz from a compiler. */
+static const size_t MAX_ABBREV_BYTES = (size_t)256 << 10;
+
+bool dwarf_stream_is_worthwhile(const struct elf_image *image)
+{
+	const struct elf_section *const section = elf_image_section(image, ".debug_abbrev");
+	CLEANUP(free_cleanup) unsigned char *unpacked = NULL;
+	struct elf_packed packed;
+	struct error ignored; /* reading it as a whole finds it, too */
+
+	if (!elf_image_find_packed(image, ".debug_abbrev", &packed, &ignored))
+		return false;
+	const uint64_t all = packed.data != NULL ? packed.size
+			     : section != NULL	 ? section->size
+						 : 0;
+	const size_t size = all < MAX_ABBREV_BYTES ? all : MAX_ABBREV_BYTES;
+	if (packed.data == NULL)
+		return !dwarf_abbrevs_refer_outside(
+			cursor_over(section == NULL ? NULL : image->data + section->offset, size));
+	if (!inflate_stream_is_possible(&packed))
+		return true;
+	struct inflate_stream *const inflate = inflate_stream_new(image, &packed);
+	unpacked = xmalloc(size);
+	const bool ok = inflate_stream_read(inflate, unpacked, size);
+	inflate_stream_free(inflate);
+	return ok && !dwarf_abbrevs_refer_outside(cursor_over(unpacked, size));
 }
 
 static void piece_free(struct info_piece *piece)

@@ -30,6 +30,12 @@ struct dwarf_stream_request {
 /* Whether all that it takes is there: the section is packed, and the library is installed. */
 bool dwarf_stream_is_possible(const struct elf_image *image, struct elf_packed *info);
 
+/*
+ * Whether the first tables of abbreviations have no references to other units: with them, what is
+ * unpacked before a unit shows it would be unpacked twice.
+ */
+bool dwarf_stream_is_worthwhile(const struct elf_image *image);
+
 enum dwarf_stream_result {
 	DWARF_STREAM_ANSWERED,
 	DWARF_STREAM_UNSUITED, /* all sections but .debug_info were loaded */

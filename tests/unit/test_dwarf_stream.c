@@ -9,6 +9,7 @@
 #include "base/xalloc.h"
 #include "elf_builder.h"
 #include "symbol/dwarf.h"
+#include "symbol/dwarf_claims.h"
 #include "symbol/dwarf_constants.h"
 #include "symbol/inflate_stream.h"
 #include "unit.h"
@@ -17,6 +18,7 @@ enum {
 	UNIT = 1,  /* low_pc, size, comp_dir */
 	FUNCTION,  /* name, low_pc, size */
 	REFERENCE, /* origin in any unit */
+	LARGE_BYTES = 64 << 20,
 	CODE_START = 0x10000,
 	UNIT_CODE_BYTES = 0x100,
 	MAX_UNITS = 20000,
@@ -135,33 +137,43 @@ static void add_unit(struct debug_file *file, enum listing listing)
 			listing == LISTED ? UNIT_CODE_BYTES : UNIT_CODE_BYTES / 2);
 }
 
-/* Compresses .debug_info, and makes the files with the plain sections and with that one. */
-static void finish(struct debug_file *file, bool is_packed)
+/* Compresses a section as in an ELF file. */
+static void pack(const struct buffer *plain, struct buffer *packed)
 {
-	uLongf size = compressBound(file->info.size);
+	uLongf size = compressBound(plain->size);
 	CLEANUP(free_cleanup) unsigned char *out = xmalloc(size);
-	struct error err;
+	const Elf64_Chdr header = { .ch_type = ELFCOMPRESS_ZLIB, .ch_size = plain->size };
 
 	assert_int_equal(
-		compress2(out, &size, (const unsigned char *)file->info.data, file->info.size, 6),
-		Z_OK);
-	const Elf64_Chdr header = { .ch_type = ELFCOMPRESS_ZLIB, .ch_size = file->info.size };
-	buffer_append(&file->packed, &header, sizeof header);
-	buffer_append(&file->packed, out, size);
+		compress2(out, &size, (const unsigned char *)plain->data, plain->size, 1), Z_OK);
+	buffer_append(packed, &header, sizeof header);
+	buffer_append(packed, out, size);
+}
+
+/* Compresses .debug_info, and makes the files with the plain sections and with packed ones. */
+static void finish(struct debug_file *file, bool is_packed)
+{
+	pack(&file->info, &file->packed);
 	elf_builder_init(&file->builder);
 	elf_builder_add_code(&file->builder, CODE_START, file->unit_count * UNIT_CODE_BYTES);
 	if (is_packed) {
 		const Elf64_Shdr section = { .sh_type = SHT_PROGBITS, .sh_flags = SHF_COMPRESSED };
+		CLEANUP(buffer_deinit) struct buffer abbrev = BUFFER_OR_EXIT;
+		pack(&file->abbrev, &abbrev);
 		elf_builder_add(&file->builder, ".debug_info", &section, file->packed.data,
 			file->packed.size);
+		elf_builder_add(
+			&file->builder, ".debug_abbrev", &section, abbrev.data, abbrev.size);
 	} else {
 		elf_builder_add_data(
 			&file->builder, ".debug_info", file->info.data, file->info.size);
+		elf_builder_add_data(
+			&file->builder, ".debug_abbrev", file->abbrev.data, file->abbrev.size);
 	}
-	elf_builder_add_data(&file->builder, ".debug_abbrev", file->abbrev.data, file->abbrev.size);
 	elf_builder_add_data(&file->builder, ".debug_aranges",
 		file->aranges.size == 0 ? "" : file->aranges.data, file->aranges.size);
 	elf_builder_finish(&file->builder);
+	struct error err;
 	assert_true(elf_image_over(
 		"test", file->builder.out.data, file->builder.out.size, NULL, &file->image, &err));
 }
@@ -316,6 +328,15 @@ static void what_follows_the_units_is_ignored(void **state)
 	check_all_ways(&file);
 }
 
+static void add_reference(struct debug_file *file)
+{
+	static const unsigned char abbrev[] = { REFERENCE, DW_TAG_subprogram, 0,
+		DW_AT_abstract_origin, DW_FORM_ref_addr, 0, 0, 0 };
+
+	file->abbrev.size--; /* the end of the table */
+	buffer_append(&file->abbrev, abbrev, sizeof abbrev);
+}
+
 static void units_that_refer_to_others_are_left_to_the_whole_section(void **state)
 {
 	(void)state;
@@ -324,16 +345,72 @@ static void units_that_refer_to_others_are_left_to_the_whole_section(void **stat
 	struct error err;
 
 	file_init(&file);
-	static const unsigned char abbrev[] = { REFERENCE, DW_TAG_subprogram, 0,
-		DW_AT_abstract_origin, DW_FORM_ref_addr, 0, 0, 0 };
-	file.abbrev.size--; /* the end of the table */
-	buffer_append(&file.abbrev, abbrev, sizeof abbrev);
+	add_reference(&file);
 	for (unsigned i = 0; i < 60; i++)
 		add_unit(&file, LISTED);
 	finish(&file, false);
 	asked_init(&asked, file.unit_count, true);
 	const struct elf_packed info = packed_info(&file);
 	assert_int_equal(run(&file, &info, &asked, 2, 333, &err), DWARF_STREAM_UNSUITED);
+}
+
+static void references_to_others_are_found_before_anything_is_unpacked(void **state)
+{
+	(void)state;
+
+	for (int variant = 0; variant < 4; variant++) {
+		const bool has_reference = variant % 2 != 0;
+		CLEANUP(file_deinit) struct debug_file file = { 0 };
+		file_init(&file);
+		/* As gcc writes a table with a value of its own, before the one that refers. */
+		static const unsigned char constant[] = { 1, DW_TAG_subprogram, 0, DW_AT_decl_line,
+			DW_FORM_implicit_const, 0x90, 1, 0, 0, 0 };
+		buffer_append(&file.abbrev, constant, sizeof constant);
+		if (has_reference)
+			add_reference(&file);
+		add_unit(&file, LISTED);
+		finish(&file, variant >= 2);
+		assert_int_equal(dwarf_stream_is_worthwhile(&file.image), !has_reference);
+	}
+}
+
+static void an_address_that_an_earlier_unit_answers_is_not_offered_again(void **state)
+{
+	(void)state;
+	CLEANUP(file_deinit) struct debug_file file = { 0 };
+	CLEANUP(asked_deinit) struct asked asked = { 0 };
+	const struct symbolizer_options options = { .threads = 1 };
+	const struct dwarf_answer answers[3] = { 0 };
+	struct file_search search;
+	struct dwarf dwarf;
+	struct dwarf_claims claims;
+	struct error err;
+
+	file_init(&file);
+	for (unsigned i = 0; i < 5; i++) {
+		add_unit(&file, UNLISTED);
+		file.unit_count = 0;
+	}
+	file.unit_count = 1;
+	finish(&file, false);
+	asked_init(&asked, 1, true);
+	file_search_init(&search, &options, 0);
+	assert_true(dwarf_init(&dwarf, &file.image, false, 1, &search.budget, &err));
+	assert_int_equal(dwarf.unit_count, 5);
+	dwarf_claims_init(&claims, &dwarf, &asked.addresses);
+	/* Threads may bring an earlier unit later. */
+	static const size_t order[] = { 2, 3, 1, 4, 0 };
+	for (size_t i = 0; i < 5; i++) {
+		struct dwarf_unit *const unit = &dwarf.units[order[i]];
+		struct dwarf_claim claim;
+		dwarf_claims_of_unit(&claims, unit, unit->offset, &claim);
+		assert_int_equal(claim.kinds[DWARF_CLAIM_OFFERED].count, order[i] < 3 ? 3 : 0);
+		dwarf_claims_offer(&claims, unit->offset, &claim, answers);
+		dwarf_claim_deinit(&claim);
+	}
+	dwarf_claims_deinit(&claims);
+	dwarf_deinit(&dwarf);
+	file_search_deinit(&search);
 }
 
 static void aranges_of_a_unit_that_does_not_exist_are_left_to_the_whole_section(void **state)
@@ -402,6 +479,15 @@ static void a_large_file_is_read_so_where_it_is_possible(void **state)
 		add_unit(&packed, i % 2 == 0 ? LISTED : UNLISTED);
 		add_unit(&plain, i % 2 == 0 ? LISTED : UNLISTED);
 	}
+	/* What follows the units makes it large; what shrinks too well would be refused. */
+	u32(&packed.info, UINT32_MAX - 1);
+	uint32_t noise = 1;
+	while (packed.info.size < plain.info.size + (3u << 20)) {
+		noise = noise * 1664525u + 1013904223u;
+		u8(&packed.info, noise >> 24);
+	}
+	CLEANUP(free_cleanup) char *zeros = xcalloc(LARGE_BYTES, 1);
+	buffer_append(&packed.info, zeros, LARGE_BYTES);
 	finish(&packed, true);
 	finish(&plain, false);
 	assert_true(dwarf_stream_is_possible(&packed.image, &info));
@@ -428,6 +514,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(the_first_of_two_units_at_an_address_answers),
 	cmocka_unit_test(what_follows_the_units_is_ignored),
 	cmocka_unit_test(units_that_refer_to_others_are_left_to_the_whole_section),
+	cmocka_unit_test(references_to_others_are_found_before_anything_is_unpacked),
+	cmocka_unit_test(an_address_that_an_earlier_unit_answers_is_not_offered_again),
 	cmocka_unit_test(aranges_of_a_unit_that_does_not_exist_are_left_to_the_whole_section),
 	cmocka_unit_test(damaged_contents_are_an_error),
 	cmocka_unit_test(a_large_file_is_read_so_where_it_is_possible),
