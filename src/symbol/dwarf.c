@@ -137,6 +137,12 @@ static bool answer_streamed(struct dwarf_reader *reader, const struct elf_image 
 	}
 }
 
+const char *dwarf_hint(const struct error *err)
+{
+	return err->kind == ERROR_MEMORY ? "raise the limit of the address space (ulimit -v)"
+					 : "get an undamaged copy of the file";
+}
+
 bool dwarf_reader_answer(const struct elf_image *image, struct file_search *search,
 	const char *program, const struct dwarf_addresses *addresses, struct dwarf_reader **reader,
 	struct error *err)

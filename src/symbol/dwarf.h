@@ -39,6 +39,9 @@ MUST_CHECK bool dwarf_reader_new(const struct elf_image *image, struct file_sear
 MUST_CHECK bool dwarf_reader_answer(const struct elf_image *image, struct file_search *search,
 	const char *program, const struct dwarf_addresses *addresses, struct dwarf_reader **reader,
 	struct error *err);
+
+/* What the user can do where one of the two failed. */
+const char *dwarf_hint(const struct error *err);
 void dwarf_reader_free(struct dwarf_reader *reader);
 
 /*

@@ -181,13 +181,15 @@ static uint64_t find_units(struct dwarf_stream *stream, struct info_piece *piece
 	return 0;
 }
 
-static bool reserve(struct info_piece *piece, size_t size)
+static bool reserve(
+	const struct dwarf_stream *stream, struct info_piece *piece, size_t size, struct error *err)
 {
 	if (size <= piece->capacity)
 		return true;
 	unsigned char *const bytes = realloc(piece->bytes, size);
 	if (bytes == NULL)
-		return false;
+		return error_set(err, ERROR_MEMORY, "%s: .debug_info: no memory for %zu bytes",
+			stream->dwarf->path, size);
 	piece->bytes = bytes;
 	piece->capacity = size;
 	return true;
@@ -196,9 +198,8 @@ static bool reserve(struct info_piece *piece, size_t size)
 static bool read_up_to(
 	struct dwarf_stream *stream, struct info_piece *piece, uint64_t size, struct error *err)
 {
-	if (!reserve(piece, size))
-		return error_set(
-			err, ERROR_MEMORY, "no memory for %llu bytes", (unsigned long long)size);
+	if (!reserve(stream, piece, size, err))
+		return false;
 	if (!inflate_stream_read(stream->inflate, piece->bytes + piece->size, size - piece->size))
 		return error_set(err, ERROR_INPUT,
 			"%s: .debug_info: the compressed contents are damaged",
@@ -254,8 +255,7 @@ static void inflate_piece(struct dwarf_stream *stream)
 	if (ok) {
 		const size_t rest = piece->size - piece->whole_bytes;
 		next->offset = piece->offset + piece->whole_bytes;
-		ok = reserve(next, rest) ||
-		     error_set(&err, ERROR_MEMORY, "no memory for %zu bytes", rest);
+		ok = reserve(stream, next, rest, &err);
 		if (ok && rest != 0)
 			memcpy(next->bytes, piece->bytes + piece->whole_bytes, rest);
 		next->size = ok ? rest : 0;

@@ -274,7 +274,7 @@ static void open_dwarf(struct symbol_module *module)
 	const struct dwarf_addresses addresses = { work->vaddrs, work->is_function, work->count };
 	if (!dwarf_reader_answer(
 		    image, &work->search, work->image.path, &addresses, &work->dwarf, &err)) {
-		set_problem(module, err.message, "get an undamaged copy of the file");
+		set_problem(module, err.message, dwarf_hint(&err));
 		module->report.is_damaged = true;
 		return;
 	}
