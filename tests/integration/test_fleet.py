@@ -802,8 +802,9 @@ class Hostile(Case):
         def answer(handler):
             handler.rfile.read(int(handler.headers["Content-Length"]))
             is_insert = "INSERT" in handler.path
-            self.body(handler, 200, b"Ok, really." if is_insert else b'{"data": [["2", "1"]], "rows": 1}' if not answer.asked else b'{"data": [], "rows": 0}')
-            answer.asked = True
+            # Before the answer, after which the next question may come on another thread.
+            asked, answer.asked = answer.asked, True
+            self.body(handler, 200, b"Ok, really." if is_insert else b'{"data": [["2", "1"]], "rows": 1}' if not asked else b'{"data": [], "rows": 0}')
         answer.asked = False
         self.refused(answer, "answered 200: Ok, really")
 
