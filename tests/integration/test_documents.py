@@ -26,15 +26,10 @@ NOT_RUN = {
     "make soak SOAK_SECONDS=3600": "takes hours",
     "make soak SOAK_PHASES=root": "takes minutes, and makes a bare root from the network",
     "make soak SOAK_PHASES=attach SOAK_CYCLES=100": "takes minutes",
-    "SOAK_REPEAT=5 SOAK_SUITES=1 SOAK_SECONDS=1500 SOAK_PHASES=idle make soak": "repeats the tests for an hour",
     "BENCH_CYCLES=20 BENCH_ROUNDS=6 make bench TARGET=attach": "takes minutes on an idle machine",
     "FLEET_HOSTS=0 FLEET_TARGETS=0 FLEET_SEEDS=100 FLEET_FIRST_SEED=2000 make bench TARGET=fleet": "fills 100 databases",
     "BENCH_CYCLES=371 BENCH_ROUNDS=0 make bench TARGET=attach": "attaches 10,000 times",
     "BENCH_ONLY=musl,static BENCH_CYCLES=371 BENCH_ROUNDS=0 make bench TARGET=attach": "attaches 4,452 times",
-    "make soak SOAK_REPEAT=2 SOAK_SECONDS=1500 SOAK_PHASES='idle busy' SOAK_BUSY=8 SOAK_TEST='agent_programs agent_process agent_stacks agent_servers agent_api agent_protocol agent_jemalloc sampler sampler_programs attach attach_entry attach_places attach_container shared_folder silent_targets rights run run_store trafficserver allocator heapctl launch account'":
-        "takes an hour",
-    "make soak SOAK_REPEAT=20 SOAK_SECONDS=1700 SOAK_PHASES=busy SOAK_BUSY=0 SOAK_TEST='agent_programs sampler sampler_programs agent_process agent_stacks attach attach_places attach_container shared_folder rights agent_api agent_protocol agent_jemalloc run run_store account confidence'":
-        "repeats the tests for half an hour",
     "SAMPLER_RESTARTS=50 make check TEST=sampler CASE='Restarts*'": "starts 400 programs",
     "heapctl report --interactive server.heap": "a shell waits for lines: test_report.py",
     "heapctl report --churn server.heap": "needs a profile whose samples heapctl took: test_sampler.py",
