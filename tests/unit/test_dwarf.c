@@ -6,6 +6,7 @@
 
 #include "base/xalloc.h"
 #include "elf_builder.h"
+#include "section_bytes.h"
 #include "symbol/dwarf_constants.h"
 #include "unit.h"
 
@@ -29,31 +30,6 @@ struct writer {
 	struct buffer lines;
 	struct buffer ranges;
 };
-
-static void u8(struct buffer *out, unsigned value)
-{
-	buffer_append_char(out, (char)value);
-}
-
-static void u16(struct buffer *out, uint16_t value)
-{
-	buffer_append(out, &value, sizeof value);
-}
-
-static void u32(struct buffer *out, uint32_t value)
-{
-	buffer_append(out, &value, sizeof value);
-}
-
-static void u64(struct buffer *out, uint64_t value)
-{
-	buffer_append(out, &value, sizeof value);
-}
-
-static void text(struct buffer *out, const char *value)
-{
-	buffer_append(out, value, strlen(value) + 1);
-}
 
 /* The attributes are pairs of name and form, ended by two zeros; all numbers are below 128. */
 static void abbrev(struct writer *w, unsigned code, unsigned tag, bool has_children,

@@ -8,6 +8,7 @@
 
 #include "base/xalloc.h"
 #include "elf_builder.h"
+#include "section_bytes.h"
 #include "symbol/dwarf.h"
 #include "symbol/dwarf_claims.h"
 #include "symbol/dwarf_constants.h"
@@ -40,26 +41,6 @@ struct debug_file {
 	struct elf_image image;
 	struct buffer packed; /* .debug_info, with a header as in an ELF file */
 };
-
-static void u8(struct buffer *out, unsigned value)
-{
-	buffer_append_char(out, (char)value);
-}
-
-static void u16(struct buffer *out, uint16_t value)
-{
-	buffer_append(out, &value, sizeof value);
-}
-
-static void u32(struct buffer *out, uint32_t value)
-{
-	buffer_append(out, &value, sizeof value);
-}
-
-static void u64(struct buffer *out, uint64_t value)
-{
-	buffer_append(out, &value, sizeof value);
-}
 
 static void file_init(struct debug_file *file)
 {
@@ -106,7 +87,7 @@ static void add_function(struct debug_file *file, unsigned number, uint64_t star
 
 	snprintf(name, sizeof name, "function_%u", number);
 	u8(&file->info, FUNCTION);
-	buffer_append(&file->info, name, strlen(name) + 1);
+	text(&file->info, name);
 	u64(&file->info, start);
 	u32(&file->info, size);
 }
