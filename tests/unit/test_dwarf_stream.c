@@ -37,6 +37,7 @@ struct debug_file {
 	struct buffer abbrev;
 	struct buffer aranges;
 	size_t unit_count;
+	unsigned function_count;    /* of all units, also of those that cover the same code */
 	struct elf_builder builder; /* of the plain sections */
 	struct elf_image image;
 	struct buffer packed; /* .debug_info, with a header as in an ELF file */
@@ -81,11 +82,11 @@ static void add_arange(struct debug_file *file, uint32_t unit, uint64_t start, u
 	u64(&file->aranges, 0);
 }
 
-static void add_function(struct debug_file *file, unsigned number, uint64_t start, uint32_t size)
+static void add_function(struct debug_file *file, uint64_t start, uint32_t size)
 {
 	char name[32];
 
-	snprintf(name, sizeof name, "function_%u", number);
+	snprintf(name, sizeof name, "function_%u", file->function_count++);
 	u8(&file->info, FUNCTION);
 	text(&file->info, name);
 	u64(&file->info, start);
@@ -108,8 +109,8 @@ static void add_unit(struct debug_file *file, enum listing listing)
 	u64(&file->info, start);
 	u32(&file->info, UNIT_CODE_BYTES);
 	buffer_append(&file->info, directory + number % 20, sizeof directory - number % 20);
-	add_function(file, 2 * number, start, UNIT_CODE_BYTES / 2 - 8);
-	add_function(file, 2 * number + 1, start + UNIT_CODE_BYTES / 2, UNIT_CODE_BYTES / 2 - 8);
+	add_function(file, start, UNIT_CODE_BYTES / 2 - 8);
+	add_function(file, start + UNIT_CODE_BYTES / 2, UNIT_CODE_BYTES / 2 - 8);
 	u8(&file->info, 0);
 	const uint32_t length = (uint32_t)(file->info.size - at - 4);
 	memcpy(file->info.data + at, &length, sizeof length);
