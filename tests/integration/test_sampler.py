@@ -679,6 +679,8 @@ class CutFiles(SamplerCase):
                 self.go_on(process, "ready")
                 if env is not None:
                     self.wait_for_agent(process.pid)
+                    # After an answer the agent reads modules that were loaded since; a file that is cut at that moment is not noticed.
+                    self.status(process.pid)
                 if begin is not None:
                     begin(process)
                 os.truncate(library, size)
