@@ -23,7 +23,8 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "-
 
 
 def find():
-    return shutil.which("chromium") or shutil.which("chromium-browser")
+    # The same engine without the window's parts, which take half of the processor time.
+    return shutil.which("chromium-headless-shell") or shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 def missing():
