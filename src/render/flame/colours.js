@@ -48,7 +48,7 @@ class Colours {
   }
 
   tone(chroma, hue, lift) {
-    return this.isDark ? oklch(0.57 + 0.035 * lift, chroma * 0.9, hue)
+    return this.isDark ? oklch(0.495 + 0.03 * lift, chroma * 0.9, hue)
       : oklch(0.82 + 0.04 * lift, chroma, hue);
   }
 
@@ -69,7 +69,7 @@ class Colours {
   ofChange(part) {
     const strength = Math.min(1, Math.abs(part)) ** 0.6;
     const hue = part === 0 ? 80 : part > 0 ? 45 : 172, chroma = (part > 0 ? 0.145 : 0.1) * strength;
-    return this.isDark ? oklch(0.4 + 0.15 * strength, 0.006 + chroma, hue)
+    return this.isDark ? oklch(0.4 + 0.12 * strength, 0.006 + chroma, hue)
       : oklch(0.92 - 0.17 * strength, 0.006 + chroma, hue);
   }
 
