@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -209,33 +210,116 @@ static const char *listening_path(char *line)
 	return line + path_at;
 }
 
-/* The agents' sockets in the network namespace of `proc_folder`. */
-static void add_listening(
-	const char *proc_folder, pid_t pid, const char *root, struct string_pool *paths)
+/* A socket that an agent listens at, by the name that it was bound to. */
+struct listening_socket {
+	pid_t pid;	    /* as its own pid namespace counts */
+	const char *folder; /* as its process sees it; ends with a slash */
+};
+
+/* What the kernel's table of a network namespace has of them. */
+struct listening_table {
+	dev_t device; /* of the table: each namespace has its own */
+	ino_t inode;
+	struct listening_socket *sockets;
+	size_t count, capacity;
+};
+
+struct listening_tables {
+	pthread_mutex_t lock;
+	struct string_pool folders;
+	struct listening_table **tables;
+	size_t count, capacity;
+};
+
+struct listening_tables *listening_tables_create(void)
 {
-	char path[64];
-	CLEANUP(buffer_deinit) struct buffer table = BUFFER_OR_EXIT;
+	struct listening_tables *const tables = xcalloc(1, sizeof *tables);
+
+	pthread_mutex_init(&tables->lock, NULL);
+	string_pool_init(&tables->folders);
+	return tables;
+}
+
+void listening_tables_destroy(struct listening_tables *tables)
+{
+	if (tables == NULL)
+		return;
+	for (size_t i = 0; i < tables->count; i++) {
+		free(tables->tables[i]->sockets);
+		free(tables->tables[i]);
+	}
+	free(tables->tables);
+	string_pool_deinit(&tables->folders);
+	pthread_mutex_destroy(&tables->lock);
+	free(tables);
+}
+
+static void read_table(const char *path, struct string_pool *folders, struct listening_table *table)
+{
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 	struct error err;
 
-	snprintf(path, sizeof path, "/proc/%s/net/unix", proc_folder);
-	if (!file_read(path, &table, &err))
-		buffer_clear(&table);
-	buffer_append_char(&table, '\0');
-	for (char *line = table.data, *next; line != NULL && *line != '\0'; line = next) {
-		char seen[4096 + 32];
+	if (!file_read(path, &text, &err))
+		buffer_clear(&text);
+	buffer_append_char(&text, '\0');
+	for (char *line = text.data, *next; line != NULL && *line != '\0'; line = next) {
 		next = strchr(line, '\n');
 		if (next != NULL)
 			*next++ = '\0';
 		const char *const bound = listening_path(line);
 		if (bound == NULL)
 			continue;
-		/* It was renamed since, which the kernel's table does not learn. */
 		const char *const name = strrchr(bound, '/') + 1;
-		const pid_t bound_pid = pid_of_bound_name(name);
-		if (bound_pid == 0 || (pid != 0 && bound_pid != pid))
+		const pid_t pid = pid_of_bound_name(name);
+		if (pid == 0)
 			continue;
-		snprintf(seen, sizeof seen, "%s%.*s", root, (int)(name - 1 - bound), bound);
-		add_folder(seen, bound_pid, paths);
+		*XAPPEND(table->sockets, table->count, table->capacity) = (struct listening_socket){
+			.pid = pid,
+			.folder = string_pool_add_sized(folders, bound, (size_t)(name - bound)),
+		};
+	}
+}
+
+/* The table that the process sees; NULL where it is hidden, or the process has ended. */
+static const struct listening_table *find_table(
+	struct listening_tables *tables, const char *proc_folder)
+{
+	struct listening_table *found = NULL;
+	struct stat status;
+	char path[64];
+
+	snprintf(path, sizeof path, "/proc/%s/net/unix", proc_folder);
+	if (stat(path, &status) != 0)
+		return NULL;
+	pthread_mutex_lock(&tables->lock);
+	for (size_t i = 0; i < tables->count && found == NULL; i++) {
+		if (tables->tables[i]->inode == status.st_ino &&
+			tables->tables[i]->device == status.st_dev)
+			found = tables->tables[i];
+	}
+	if (found == NULL) {
+		found = xcalloc(1, sizeof *found);
+		found->device = status.st_dev;
+		found->inode = status.st_ino;
+		read_table(path, &tables->folders, found);
+		*XAPPEND(tables->tables, tables->count, tables->capacity) = found;
+	}
+	pthread_mutex_unlock(&tables->lock);
+	return found;
+}
+
+/* Of one process, by its inner pid; of all when that is 0. */
+static void add_listening(
+	const struct listening_table *table, pid_t pid, const char *root, struct string_pool *paths)
+{
+	for (size_t i = 0; table != NULL && i < table->count; i++) {
+		const struct listening_socket *const socket = &table->sockets[i];
+		char seen[4096 + 32];
+		if (pid != 0 && socket->pid != pid)
+			continue;
+		snprintf(seen, sizeof seen, "%s%s", root, socket->folder);
+		/* It was renamed since, which the kernel's table does not learn. */
+		add_folder(seen, socket->pid, paths);
 	}
 }
 
@@ -289,16 +373,18 @@ void discovery_candidates(const struct process *process, struct string_pool *pat
 	string_pool_deinit(&folders);
 }
 
-void discovery_listening(const struct process *process, struct string_pool *paths)
+void discovery_listening(
+	struct listening_tables *tables, const struct process *process, struct string_pool *paths)
 {
 	const size_t before = paths->count;
 	char root[32], proc_folder[16];
 
-	process_root(process, root);
 	snprintf(proc_folder, sizeof proc_folder, "%d", (int)process->pid);
-	add_listening(proc_folder, process->inner_pid, root, paths);
+	const struct listening_table *const table = find_table(tables, proc_folder);
+	process_root(process, root);
+	add_listening(table, process->inner_pid, root, paths);
 	if (root[0] != '\0' && paths->count == before)
-		add_listening(proc_folder, process->inner_pid, "", paths);
+		add_listening(table, process->inner_pid, "", paths);
 }
 
 /* The folders that other users' agents make: PARENT/BEGINNING*TAIL. */
@@ -320,7 +406,7 @@ static void add_users_folders(
 	closedir(listing);
 }
 
-void discovery_sockets(struct string_pool *paths)
+void discovery_sockets(struct listening_tables *tables, struct string_pool *paths)
 {
 	const char *const own = getenv("HEAPCTL_DIR");
 	const char *const runtime = getenv("XDG_RUNTIME_DIR");
@@ -336,7 +422,7 @@ void discovery_sockets(struct string_pool *paths)
 	add_users_folders("/run/user", "", "/heapctl", paths);
 	add_users_folders("/tmp", "heapctl-", "", paths);
 	add_users_folders("/dev/shm", "heapctl-", "", paths);
-	add_listening("self", 0, "", paths);
+	add_listening(find_table(tables, "self"), 0, "", paths);
 }
 
 /* An entry with a slash is a path of the program, which may have been started by another one. */

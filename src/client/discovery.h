@@ -14,6 +14,7 @@
 #include <stddef.h>
 
 #include "base/buffer.h"
+#include "base/cleanup.h"
 #include "base/string_pool.h"
 #include "client/process.h"
 
@@ -21,17 +22,28 @@
 void discovery_candidates(const struct process *process, struct string_pool *paths);
 
 /*
+ * The agents' sockets of the kernel's tables of listening sockets. The table of a network namespace
+ * is read for the first of its processes: it can have thousands of lines. Any thread.
+ */
+struct listening_tables;
+struct listening_tables *listening_tables_create(void);
+void listening_tables_destroy(struct listening_tables *tables);
+
+DEFINE_CLEANUP(listening_tables_cleanup, struct listening_tables *, listening_tables_destroy)
+
+/*
  * Those in any folder that the kernel's table names: the process may have been another user when
  * its agent made the socket.
  */
-void discovery_listening(const struct process *process, struct string_pool *paths);
+void discovery_listening(
+	struct listening_tables *tables, const struct process *process, struct string_pool *paths);
 
 /*
  * All sockets in the folders that this process sees, of any user: /run/heapctl,
  * HEAPCTL_DIR, the runtime folder, /tmp/heapctl-*; and the listening ones in the kernel's table.
  * Also those that a process bound but ended before it gave them a name to be found by.
  */
-void discovery_sockets(struct string_pool *paths);
+void discovery_sockets(struct listening_tables *tables, struct string_pool *paths);
 
 /*
  * Whether one of the folders in which the process would put its socket is there, or could be made.

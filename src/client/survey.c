@@ -192,18 +192,21 @@ static void ask_for_status(void *items, size_t at)
 /* The result of the search for the agent of a process. */
 struct search {
 	pid_t pid;
+	struct listening_tables *tables; /* of the survey */
 	bool is_there, has_agent;
 	bool is_asleep, can_wake;
 	struct process process;
+	bool has_modules; /* of one without an agent: they may be read */
+	struct process_modules modules;
 	struct target target;
 	struct error why;
 	struct error sleeper_problem; /* why it cannot be woken */
 };
 
 /* Its agent is on demand. A young one may just be making its socket. */
-static bool has_sleeping_agent(const struct process *process)
+static bool has_sleeping_agent(const struct process *process, const struct process_modules *modules)
 {
-	const enum wake_state state = wake_read_state(process);
+	const enum wake_state state = wake_state_of(process, modules);
 
 	return state == WAKE_ASLEEP ||
 	       (state == WAKE_AWAKE && process_age_ms(process->pid) < YOUNG_MS);
@@ -212,13 +215,18 @@ static bool has_sleeping_agent(const struct process *process)
 static void search_agent(void *items, size_t at)
 {
 	struct search *const search = &((struct search *)items)[at];
+	struct error ignored;
 
 	search->is_there = process_read(search->pid, &search->process, &search->why);
-	if (search->is_there)
-		search->has_agent = target_of_process(search->pid, &search->target, &search->why);
-	search->is_asleep = search->is_there && !search->has_agent &&
-			    search->why.kind == ERROR_NOT_FOUND &&
-			    has_sleeping_agent(&search->process);
+	if (!search->is_there)
+		return;
+	search->has_agent =
+		target_find(search->tables, &search->process, &search->target, &search->why);
+	if (search->has_agent)
+		return;
+	search->has_modules = process_read_modules(search->pid, &search->modules, &ignored);
+	search->is_asleep = search->has_modules && search->why.kind == ERROR_NOT_FOUND &&
+			    has_sleeping_agent(&search->process, &search->modules);
 	search->can_wake = search->is_asleep &&
 			   target_check_sleeper(&search->process, &search->sleeper_problem);
 }
@@ -236,18 +244,14 @@ static bool is_just_forked(const struct process *process)
 
 static void add_asleep(struct survey *survey, const struct search *search)
 {
-	struct process_modules modules;
-	struct error ignored;
-
-	if (is_just_forked(&search->process) ||
-		!process_read_modules(search->pid, &modules, &ignored))
+	if (is_just_forked(&search->process))
 		return;
 	struct survey_entry *const entry =
 		add(survey, search->can_wake ? SURVEY_ASLEEP : SURVEY_SILENT);
 	target_of_sleeper(&search->process, &entry->target);
 	if (!search->can_wake)
 		entry->problem = search->sleeper_problem;
-	snprintf(entry->jemalloc, sizeof entry->jemalloc, "%s", modules.jemalloc);
+	snprintf(entry->jemalloc, sizeof entry->jemalloc, "%s", search->modules.jemalloc);
 }
 
 /* Not the kernel's refusal: the socket is that of another process, or user, of the same number. */
@@ -257,13 +261,14 @@ static bool is_of_another(const struct error *why)
 }
 
 /* A process without an agent that answers: of interest when it has jemalloc. */
-static void add_unreachable(struct survey *survey, const struct process *process,
-	const struct error *why, struct program_cache *cache)
+static void add_unreachable(
+	struct survey *survey, const struct search *search, struct program_cache *cache)
 {
-	struct process_modules modules;
-	struct error err;
+	const struct process *const process = &search->process;
+	const struct process_modules *const modules = &search->modules;
+	const struct error *const why = &search->why;
 
-	if (!process_read_modules(process->pid, &modules, &err)) {
+	if (!search->has_modules) {
 		if (why->kind != ERROR_NOT_FOUND && !is_of_another(why) &&
 			strstr(why->message, ".sock") != NULL) {
 			struct survey_entry *const entry = add(survey, SURVEY_SILENT);
@@ -273,26 +278,27 @@ static void add_unreachable(struct survey *survey, const struct process *process
 		return;
 	}
 	const bool is_inside =
-		modules.jemalloc[0] == '\0' && program_has_jemalloc(process->pid, cache);
-	const bool is_silent = modules.agent[0] != '\0' || modules.has_agent_mark ||
+		modules->jemalloc[0] == '\0' && program_has_jemalloc(process->pid, cache);
+	const bool is_silent = modules->agent[0] != '\0' || modules->has_agent_mark ||
 			       (why->kind != ERROR_NOT_FOUND && !is_of_another(why));
-	if (!is_silent && modules.jemalloc[0] == '\0' && !is_inside)
+	if (!is_silent && modules->jemalloc[0] == '\0' && !is_inside)
 		return;
 	struct survey_entry *const entry = add(survey, is_silent ? SURVEY_SILENT : SURVEY_NO_AGENT);
 	entry->target.process = *process;
 	entry->problem = *why;
-	entry->agent_hint = process_agent_hint(&modules);
+	entry->agent_hint = process_agent_hint(modules);
 	snprintf(entry->jemalloc, sizeof entry->jemalloc, "%s",
-		is_inside ? "in the program" : modules.jemalloc);
+		is_inside ? "in the program" : modules->jemalloc);
 }
 
-static void add_processes(struct survey *survey, const pid_t *pids, size_t count)
+static void add_processes(
+	struct survey *survey, struct listening_tables *tables, const pid_t *pids, size_t count)
 {
 	CLEANUP(free_cleanup) struct search *searches = xcalloc(count, sizeof *searches);
 	struct program_cache cache = { 0 };
 
 	for (size_t i = 0; i < count; i++)
-		searches[i].pid = pids[i];
+		searches[i] = (struct search){ .pid = pids[i], .tables = tables };
 	do_all(search_agent, searches, count);
 	for (size_t i = 0; i < count; i++) {
 		const struct search *const search = &searches[i];
@@ -301,7 +307,7 @@ static void add_processes(struct survey *survey, const pid_t *pids, size_t count
 		else if (search->is_asleep)
 			add_asleep(survey, search);
 		else if (search->is_there)
-			add_unreachable(survey, &search->process, &search->why, &cache);
+			add_unreachable(survey, search, &cache);
 	}
 	free(cache.items);
 }
@@ -325,12 +331,12 @@ static bool has_pid(const struct survey *survey, pid_t pid)
 }
 
 /* Sockets that no process of /proc accounts for: another pid namespace, or left behind. */
-static void add_sockets(struct survey *survey)
+static void add_sockets(struct survey *survey, struct listening_tables *tables)
 {
 	struct string_pool paths;
 
 	string_pool_init(&paths);
-	discovery_sockets(&paths);
+	discovery_sockets(tables, &paths);
 	for (size_t i = 0; i < paths.count; i++) {
 		struct target target;
 		struct error err;
@@ -353,13 +359,15 @@ static void add_sockets(struct survey *survey)
 bool survey_make(bool with_status, struct survey *survey, struct error *err)
 {
 	CLEANUP(free_cleanup) pid_t *pids = NULL;
+	CLEANUP(listening_tables_cleanup)
+	struct listening_tables *tables = listening_tables_create();
 	size_t count = 0;
 
 	*survey = (struct survey){ 0 };
 	if (!process_list(&pids, &count, err))
 		return false;
-	add_processes(survey, pids, count);
-	add_sockets(survey);
+	add_processes(survey, tables, pids, count);
+	add_sockets(survey, tables);
 	if (with_status)
 		do_all(ask_for_status, survey->entries, survey->count);
 	return true;

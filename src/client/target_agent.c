@@ -62,7 +62,7 @@ static bool explain_no_agent(const struct process *process, bool is_only, struct
 	if (!modules.has_mappings)
 		return error_set(
 			err, ERROR_NOT_FOUND, "%s[%d] has ended", process->name, (int)process->pid);
-	switch (wake_read_state(process)) {
+	switch (wake_state_of(process, &modules)) {
 	case WAKE_ASLEEP:
 		error_set(err, ERROR_NOT_FOUND, "%s[%d] has an agent on demand, which is asleep",
 			process->name, (int)process->pid);
@@ -161,8 +161,8 @@ static bool try_paths(const struct process *process, const struct string_pool *p
  * name may be that of another process, which has the same pid in its pid namespace, or
  * another user may have put a socket into one of the folders.
  */
-static bool try_candidates(
-	const struct process *process, struct target *target, bool *denied, struct error *err)
+static bool try_candidates(struct listening_tables *tables, const struct process *process,
+	struct target *target, bool *denied, struct error *err)
 {
 	struct string_pool paths, listening;
 	struct target found;
@@ -174,7 +174,7 @@ static bool try_candidates(
 	string_pool_deinit(&paths);
 	if (!ok) {
 		string_pool_init(&listening);
-		discovery_listening(process, &listening);
+		discovery_listening(tables, process, &listening);
 		ok = try_paths(process, &listening, &found, denied, err);
 		string_pool_deinit(&listening);
 	}
@@ -182,6 +182,16 @@ static bool try_candidates(
 	if (ok)
 		*target = found;
 	return ok;
+}
+
+/* As it is now. */
+static bool try_anew(
+	const struct process *process, struct target *target, bool *denied, struct error *err)
+{
+	CLEANUP(listening_tables_cleanup)
+	struct listening_tables *tables = listening_tables_create();
+
+	return try_candidates(tables, process, target, denied, err);
 }
 
 static bool explain_cannot_wake(
@@ -269,7 +279,7 @@ static bool wake_agent(const struct process *process, int64_t deadline_ms, struc
 		if (!wake_request(process, &wake, err))
 			return false;
 		poll(NULL, 0, WAKE_INTERVAL_MS);
-		if (try_candidates(process, target, denied, err))
+		if (try_anew(process, target, denied, err))
 			return true;
 		if (clock_monotonic_ms() - watched_ms < PROCESS_WATCH_INTERVAL_MS)
 			continue;
@@ -283,11 +293,12 @@ static bool wake_agent(const struct process *process, int64_t deadline_ms, struc
 					: explain_no_agent(process, true, err);
 }
 
-bool target_find(const struct process *process, struct target *target, struct error *err)
+bool target_find(struct listening_tables *tables, const struct process *process,
+	struct target *target, struct error *err)
 {
 	bool denied;
 
-	if (try_candidates(process, target, &denied, err))
+	if (try_candidates(tables, process, target, &denied, err))
 		return true;
 	if (denied)
 		return false;
@@ -313,7 +324,7 @@ static bool reach_agent(const struct process *process, int64_t deadline_ms, stru
 	bool denied;
 
 	for (;;) {
-		if (try_candidates(process, target, &denied, err))
+		if (try_anew(process, target, &denied, err))
 			return true;
 		if (denied)
 			return false;
@@ -345,9 +356,11 @@ void target_of_sleeper(const struct process *process, struct target *target)
 
 bool target_of_process(pid_t pid, struct target *target, struct error *err)
 {
+	CLEANUP(listening_tables_cleanup)
+	struct listening_tables *tables = listening_tables_create();
 	struct process process;
 
-	return process_read(pid, &process, err) && target_find(&process, target, err);
+	return process_read(pid, &process, err) && target_find(tables, &process, target, err);
 }
 
 static bool connect_gateway(const struct target *target, struct stream *stream, struct error *err)

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "client/discovery.h"
 #include "client/target.h"
 
 /* A young process: its agent makes its socket 0.1 s and 1 s after its start. */
@@ -13,9 +14,9 @@ enum { TARGET_YOUNG_MS = 1200 };
 /* The agent of a process that is known by its pid. Lets one on demand sleep. */
 MUST_CHECK bool target_of_process(pid_t pid, struct target *target, struct error *err);
 
-/* The same of a process that was read. */
-MUST_CHECK bool target_find(
-	const struct process *process, struct target *target, struct error *err);
+/* The same of a process that was read, one of several that share the kernel's tables. */
+MUST_CHECK bool target_find(struct listening_tables *tables, const struct process *process,
+	struct target *target, struct error *err);
 
 /* The same, and wakes an agent on demand; waits for one that is just making its socket. */
 MUST_CHECK bool target_reach(

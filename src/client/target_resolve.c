@@ -25,6 +25,7 @@ static bool resolve_pid(pid_t pid, struct target *target, struct error *err)
 /* The processes that have the name: those with an agent, and one without. */
 struct name_search {
 	const char *name;
+	struct listening_tables *tables;
 	uid_t owner; /* only that user's; USER_ANY for all */
 	struct target first;
 	size_t reachable;	    /* asleep or not */
@@ -60,7 +61,7 @@ static void examine(pid_t pid, struct name_search *search)
 		(search->owner != USER_ANY && process.uid != search->owner) ||
 		!process_is_called(&process, search->name))
 		return;
-	bool is_there = target_find(&process, &target, &err);
+	bool is_there = target_find(search->tables, &process, &target, &err);
 	if (!is_there && target_may_wake(&process)) {
 		target_of_sleeper(&process, &target);
 		is_there = true;
@@ -119,9 +120,12 @@ static bool resolve_name(const char *name, uid_t owner, struct target *target, s
 {
 	CLEANUP(free_cleanup) pid_t *pids = NULL;
 	CLEANUP(free_cleanup) struct name_search *search = xcalloc(1, sizeof *search);
+	CLEANUP(listening_tables_cleanup)
+	struct listening_tables *tables = listening_tables_create();
 	size_t count;
 
 	search->name = name;
+	search->tables = tables;
 	search->owner = owner;
 	if (!process_list(&pids, &count, err))
 		return false;

@@ -62,19 +62,26 @@ static bool handles_signal(pid_t pid, int *filters)
 	return set_has(buffer_string(&status), "SigCgt", wake_signal());
 }
 
+enum wake_state wake_state_of(const struct process *process, const struct process_modules *modules)
+{
+	int filters = 0;
+
+	/* Not from its environment, which Redis, for one, overwrites with its title. */
+	if (!modules->has_agent_mark || !handles_signal(process->pid, &filters))
+		return WAKE_NO_AGENT;
+	if (filters < 0 || filters > modules->filters_at_start)
+		return WAKE_SANDBOXED;
+	return process_has_agent_thread(process) ? WAKE_AWAKE : WAKE_ASLEEP;
+}
+
 enum wake_state wake_read_state(const struct process *process)
 {
 	struct process_modules modules;
 	struct error ignored;
-	int filters = 0;
 
-	/* Not from its environment, which Redis, for one, overwrites with its title. */
-	if (!process_read_modules(process->pid, &modules, &ignored) || !modules.has_agent_mark ||
-		!handles_signal(process->pid, &filters))
-		return WAKE_NO_AGENT;
-	if (filters < 0 || filters > modules.filters_at_start)
-		return WAKE_SANDBOXED;
-	return process_has_agent_thread(process) ? WAKE_AWAKE : WAKE_ASLEEP;
+	return process_read_modules(process->pid, &modules, &ignored)
+		       ? wake_state_of(process, &modules)
+		       : WAKE_NO_AGENT;
 }
 
 /* The target that has forked it, which has executed no other program since. */

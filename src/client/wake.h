@@ -22,6 +22,9 @@ enum wake_state {
 
 enum wake_state wake_read_state(const struct process *process);
 
+/* The same where its modules were read: of a large process they are thousands of mappings. */
+enum wake_state wake_state_of(const struct process *process, const struct process_modules *modules);
+
 /*
  * Fills `err` where a child of a target has the agent loaded but does not handle the signal: it
  * has reset its signals, HEAPCTL_CHILDREN keeps the agent out, or the target was attached. False

@@ -618,6 +618,26 @@ class Running(ControlCase):
         self.assertEqual(self.runs(), [])
 
 
+class OfManyProcesses(Case):
+    """What is the same for all of them is read once: the kernel's table of sockets can have thousands of lines."""
+
+    SURVEY = """
+    for i in 1 2 3 4 5 6 7 8; do sleep 60 & done
+    unshare --net sleep 60 & unshare --net sleep 60 &
+    until [ "$(readlink /proc/[0-9]*/ns/net | sort -u | wc -l)" -eq 3 ]; do sleep 0.1; done
+    strace -f -o "$1" -e trace=openat "$2" ps --all
+    exit
+    """
+
+    def test_a_table_is_read_once_for_a_network_namespace(self):
+        need_namespace("--pid")
+        log = os.path.join(self.folder, "opened")
+        subprocess.run(["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", need("bash"), "-c", self.SURVEY, "bash", log, HEAPCTL],
+                       check=True, stdout=subprocess.DEVNULL, env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0"})
+        opened = re.findall(r'"(/proc/\w+)/net/unix"', pathlib.Path(log).read_text())
+        self.assertEqual(len(opened), 3, opened)
+
+
 class NotThere(Case):
     def test_unknown_targets(self):
         for target, why in (("999999999", "there is no process 999999999"), ("no-such-program", "no process is called"),
