@@ -140,6 +140,43 @@ class FuzzTargets(unittest.TestCase):
             subprocess.run([f"{folder}/target"], check=True)
 
 
+class Setup(unittest.TestCase):
+    """scripts/setup on a machine of another release that has no package yet, without root."""
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        for name, text in (("dpkg-query", "exit 1"), ("id", "echo 1000")):
+            program = self.folder / name
+            program.write_text(f"#!/bin/sh\n{text}\n")
+            program.chmod(0o755)
+        (self.folder / "scripts").mkdir()
+        self.script = self.folder / "scripts/setup"
+        self.script.write_text((ROOT / "scripts/setup").read_text().replace("/etc/os-release", str(self.folder / "os-release")))
+
+    def ask(self, name, identifier, version):
+        """What it says before the names of packages, and these names."""
+        lines = [f'PRETTY_NAME="{name}"', f"ID={identifier}"] + ([f'VERSION_ID="{version}"'] if version else [])
+        (self.folder / "os-release").write_text("\n".join(lines) + "\n")
+        result = subprocess.run(["sh", self.script, "test"], capture_output=True, text=True, env=dict(os.environ, PATH=f"{self.folder}:{os.environ['PATH']}"))
+        self.assertEqual(result.returncode, 1)
+        said, names = result.stderr.split("setup: some packages are missing; as root, run:\n")
+        return said, names.split()
+
+    def test_it_says_that_it_does_not_know_a_release(self):
+        for name, identifier, version in (("Debian GNU/Linux forky/sid", "debian", None), ("Ubuntu 26.04 LTS", "ubuntu", "26.04")):
+            said, names = self.ask(name, identifier, version)
+            self.assertEqual(said, f"setup: the package names of {name} are not known; using those of Debian 12\n")
+            self.assertIn("libclang-rt-14-dev", names)
+
+    def test_it_says_nothing_on_a_release_that_it_knows(self):
+        for identifier, version, runtime in (("debian", "12", "libclang-rt-14-dev"), ("debian", "13", "libclang-rt-19-dev"),
+                                             ("ubuntu", "24.04", "libclang-rt-18-dev"), ("ubuntu", "22.04", "clang")):
+            said, names = self.ask("a name", identifier, version)
+            self.assertEqual(said, "")
+            self.assertIn(runtime, names)
+
+
 class Versions(unittest.TestCase):
     def test_all_say_the_same(self):
         version = re.search(r"^    version: '(.*)',", (ROOT / "meson.build").read_text(), re.M)[1]
