@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "cli/commit.h"
 #include "cli/control.h"
+#include "cli/date.h"
 #include "cli/input_guard.h"
 #include "cli/program_files.h"
 #include "cli/verb.h"
@@ -138,6 +139,7 @@ int main(int argc, char **argv)
 	signal(SIGCHLD, SIG_DFL);
 	input_guard_install();
 	verb_table = verbs;
+	verb_source_date = HEAPCTL_DATE;
 	net_program_init(argc, argv);
 #if defined(HEAPCTL_NET)
 	/* Messages name the command as it was called. */

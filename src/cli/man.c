@@ -136,7 +136,7 @@ static void print_title(const char *name, const char *verb_name)
 	printf(".TH %s", name);
 	for (const char *c = verb_name; *c != '\0'; c++)
 		putchar(*c == '-' ? '-' : *c - 'a' + 'A');
-	puts(" 1 \"\" \"heapctl " HEAPCTL_VERSION "\" \"User Commands\"");
+	printf(" 1 \"%s\" \"heapctl " HEAPCTL_VERSION "\" \"User Commands\"\n", verb_source_date);
 }
 
 /* A page of its own: heapctl-VERB(1). */

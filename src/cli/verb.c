@@ -13,6 +13,7 @@
 #include "cli/terminal.h"
 
 const struct verb *const *verb_table;
+const char *verb_source_date = "";
 
 const struct verb *verb_find(const char *name)
 {

@@ -121,6 +121,9 @@ struct verb {
  */
 extern const struct verb *const *verb_table;
 
+/* The day of the sources, which the manual pages have: YYYY-MM-DD or "". Set by main as well. */
+extern const char *verb_source_date;
+
 /* NULL when there is none of that name. */
 const struct verb *verb_find(const char *name);
 

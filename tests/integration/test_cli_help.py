@@ -117,8 +117,7 @@ class Manual(Case):
         with open(page, "w") as out:
             out.write(self.heapctl("man")[0])
         result = subprocess.run([need("mandoc"), "-T", "lint", "-W", "warning", page], capture_output=True, text=True)
-        complaints = [line for line in result.stdout.splitlines() if "missing date" not in line]
-        self.assertEqual(complaints, [])
+        self.assertEqual(result.stdout, "")
 
     def test_it_has_every_verb_and_option(self):
         page = self.heapctl("man")[0].replace("\\-", "-")
@@ -137,7 +136,7 @@ class Manual(Case):
             path = os.path.join(self.folder, f"heapctl-{verb}.1")
             pathlib.Path(path).write_text(page)
             result = subprocess.run([need("mandoc"), "-T", "lint", "-W", "warning", path], capture_output=True, text=True)
-            self.assertEqual([line for line in result.stdout.splitlines() if "missing date" not in line], [], verb)
+            self.assertEqual(result.stdout, "", verb)
             # Those of diff and view are in the page of report.
             options = re.findall(r"^ +(?:-\w, )?--([a-z-]+)", self.heapctl(verb, "--help")[0], re.M)
             self.assertEqual([option for option in options if f"--{option}" not in page.replace("\\-", "-") and verb not in ("diff", "view")], [], verb)
