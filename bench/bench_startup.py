@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Processor time of a whole command, beside /bin/true and comparable tools. The commands take turns, so that other load affects all."""
+"""Processor time of a whole command, beside /bin/true and comparable tools. The commands take turns, so that other load affects all.
+Those that look at every process do so once as the machine is, and once with 1,000 more processes and 1,000 listening sockets."""
 import os
 import pathlib
 import resource
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -14,15 +16,30 @@ import time
 BUILD = pathlib.Path(sys.argv[1])
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "9"))
 RUNS = 20
+CROWD_RUNS = 2
+CROWD = """
+import os, resource, signal, socket
+_, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (min(limit, 4096), limit))
+for _ in range(1000):
+    if os.fork() == 0:
+        signal.pause()
+sockets = [socket.socket(socket.AF_UNIX) for _ in range(1000)]
+for number, listener in enumerate(sockets):
+    listener.bind(f"\\0bench-{os.getpid()}-{number}")
+    listener.listen()
+print("ready", flush=True)
+signal.pause()
+"""
 
 
-def cpu_ms(command):
+def cpu_ms(command, runs=RUNS):
     """Mean over some runs."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    for _ in range(RUNS):
+    for _ in range(runs):
         subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / RUNS * 1000
+    return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / runs * 1000
 
 
 with tempfile.TemporaryDirectory() as folder:
@@ -53,6 +70,18 @@ with tempfile.TemporaryDirectory() as folder:
     for _ in range(ROUNDS):
         for name, command in commands.items():
             times[name].append(cpu_ms(command))
+    surveys = {"heapctl ps": [BUILD / "heapctl", "ps"], "ps -ef": ["ps", "-ef"]}
+    for name, command in surveys.items():
+        times[name] = [cpu_ms(command) for _ in range(ROUNDS)]
+    crowd = subprocess.Popen([sys.executable, "-c", CROWD], stdout=subprocess.PIPE, start_new_session=True)
+    crowd.stdout.readline()
+    for name in surveys:
+        times[f"{name}, in a crowd"] = []
+    for _ in range(ROUNDS):
+        for name, command in surveys.items():
+            times[f"{name}, in a crowd"].append(cpu_ms(command, CROWD_RUNS))
+    os.killpg(crowd.pid, signal.SIGKILL)
+    crowd.wait()
     target.kill()
     target.wait()
 print(f"  {'command':28} {'median ms':>10} {'min':>6} {'max':>6}   / heapctl --version")
