@@ -315,7 +315,9 @@ static uint32_t make_node(struct node_builder *builder, const struct profile_loc
 size_t node_builder_make(struct node_builder *builder, const struct profile_location *location,
 	const uint32_t **nodes)
 {
-	const struct profile_frame *const frames = builder->profile->frames + location->first_frame;
+	const struct profile_frame *const frames =
+		location->frame_count == 0 ? NULL
+					   : &builder->profile->frames[location->first_frame];
 	size_t count = 0;
 
 	builder->made = xgrow(builder->made, &builder->made_capacity, location->frame_count + 1,

@@ -423,17 +423,17 @@ bool process_environment_is_intact(const struct buffer *environment)
 const char *process_environment_find(const struct buffer *environment, const char *name)
 {
 	const size_t name_size = strlen(name);
-	const char *at = environment->data;
-	const char *const end = at + environment->size;
 
-	while (at < end) {
-		const size_t left = (size_t)(end - at);
-		const size_t size = strnlen(at, left);
+	for (size_t at = 0; at < environment->size;) {
+		const char *const variable = environment->data + at;
+		const size_t left = environment->size - at;
+		const size_t size = strnlen(variable, left);
 		/* The last one may lack its NUL when the process wrote over its environment. */
 		if (size == left)
 			return NULL;
-		if (size > name_size && strncmp(at, name, name_size) == 0 && at[name_size] == '=')
-			return at + name_size + 1;
+		if (size > name_size && strncmp(variable, name, name_size) == 0 &&
+			variable[name_size] == '=')
+			return variable + name_size + 1;
 		at += size + 1;
 	}
 	return NULL;

@@ -17,9 +17,12 @@ static void find(const char *map, const uint64_t *addresses, size_t count, const
 	buffer_append_string(&text, map);
 	perf_map_find(&text, addresses, count, matches);
 	for (size_t i = 0; i < count; i++) {
+		names[i] = NULL;
+		if (matches[i].name_size == 0)
+			continue;
 		snprintf(kept[i], sizeof kept[i], "%.*s", (int)matches[i].name_size,
 			text.data + matches[i].name);
-		names[i] = matches[i].name_size == 0 ? NULL : kept[i];
+		names[i] = kept[i];
 	}
 }
 

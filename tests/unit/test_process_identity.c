@@ -56,6 +56,17 @@ static void without_kubernetes_such_names_are_others(void **state)
 	assert_int_equal(identity.label_count, 0);
 }
 
+static void an_empty_environment_has_no_labels(void **state)
+{
+	const struct buffer environment = { 0 };
+	struct snapshot_identity identity = { 0 };
+	struct error err = { 0 };
+
+	(void)state;
+	assert_true(process_identity_take_environment(&environment, &identity, &err));
+	assert_int_equal(identity.label_count, 0);
+}
+
 static void malformed_labels_do_not_hide_the_rest(void **state)
 {
 	CLEANUP(buffer_deinit) struct buffer environment = BUFFER_OR_EXIT;
@@ -153,6 +164,7 @@ static void labels_survive_being_stored(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(labels_of_the_process_come_before_those_of_kubernetes),
 	cmocka_unit_test(without_kubernetes_such_names_are_others),
+	cmocka_unit_test(an_empty_environment_has_no_labels),
 	cmocka_unit_test(malformed_labels_do_not_hide_the_rest),
 	cmocka_unit_test(what_the_agent_noted_is_an_environment),
 	cmocka_unit_test(control_groups_name_units_containers_and_pods),
