@@ -26,6 +26,7 @@
 #include "base/cleanup.h"
 #include "base/loaded_module.h"
 #include "base/loader_use.h"
+#include "base/sanitizer.h"
 #include "base/wiped_memory.h"
 
 enum {
@@ -113,11 +114,8 @@ static int add_thread_storage(struct dl_phdr_info *object, size_t size, void *to
 
 size_t thread_stack_bytes(void)
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-	size_t total = SANITIZER_STACK_BYTES;
-#else
-	size_t total = STACK_BYTES;
-#endif
+	size_t total = IS_SANITIZED ? SANITIZER_STACK_BYTES : STACK_BYTES;
+
 	loader_iterate(add_thread_storage, &total);
 	return (total + 4095) & ~(size_t)4095;
 }

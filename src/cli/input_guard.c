@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/proc_maps.h"
+#include "base/sanitizer.h"
 #include "cli/verb.h"
 
 /* What prints of a bus error runs in a signal handler: no memory, no streams. */
@@ -128,7 +129,7 @@ static void limit_memory(void)
 	const uint64_t bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE) / 4 * 3;
 
 	/* Sanitizers reserve terabytes of memory. */
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !IS_SANITIZED
 	if (has_limited || getrlimit(RLIMIT_DATA, &old_limits) != 0 || old_limits.rlim_cur <= bytes)
 		return;
 	const struct rlimit limits = { .rlim_cur = bytes, .rlim_max = old_limits.rlim_max };

@@ -15,6 +15,7 @@
 #include "analysis/allocator_frames.h"
 #include "base/file.h"
 #include "base/proc_maps.h"
+#include "base/sanitizer.h"
 #include "base/string_pool.h"
 #include "base/xalloc.h"
 #include "cli/fleet_session.h"
@@ -42,7 +43,7 @@ static void restrain(void)
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	/* Sanitizers reserve terabytes of address space. */
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !IS_SANITIZED
 	limit(RLIMIT_AS, WORKER_MEMORY_BYTES);
 #endif
 	limit(RLIMIT_CORE, 0);

@@ -20,6 +20,8 @@
 
 #include <cmocka.h>
 
+#include "base/sanitizer.h"
+
 /* Each line leaves at once: a crash loses none, and case_runner.py measures each case. */
 #define UNIT_MAIN_WITH(tests, set_up)                               \
 	int main(int argc, char **argv)                             \
@@ -53,7 +55,7 @@ static inline bool unit_is_emulated(void)
  */
 static inline void need_plain_build(void)
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(__clang__)
+#if IS_SANITIZED || defined(__clang__)
 	skip_because("results are counted in the plain build");
 #else
 	if (unit_is_emulated())

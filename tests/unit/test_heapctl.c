@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sanitizer.h"
 #include "unit.h"
 
 /* A sanitizer's allocator is left alone, and for other machines there is no sampler. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
-	!(defined(__x86_64__) || defined(__aarch64__))
+#if IS_SANITIZED || !(defined(__x86_64__) || defined(__aarch64__))
 enum { IS_SAMPLED = 0 };
 #else
 enum { IS_SAMPLED = 1 };
