@@ -349,17 +349,19 @@ static bool add_function(struct entry_functions *found, const struct remote_proc
 		.bytes = bytes_of(&found->image, candidate->value, candidate->size),
 		.size = candidate->size };
 	struct prologue prologue;
-	struct error reason;
+	struct error reason = { 0 };
 
 	if (is_known_address(found, address))
 		return true;
 	const char *obstacle = find_obstacle(found, &function, &prologue, &reason);
 	if (obstacle == NULL && distances->next[index] < prologue.length)
 		obstacle = "has another function in its first bytes";
-	if (obstacle != NULL && function.releases)
-		return error_set(err, ERROR_UNSUPPORTED,
+	if (obstacle != NULL && function.releases) {
+		error_set(err, ERROR_UNSUPPORTED,
 			"%s of %s cannot be patched, so freed blocks would seem to stay: it %s",
 			function.name, found->where, obstacle);
+		return error_hint(err, "%s", reason.hint);
+	}
 	if (obstacle != NULL) {
 		note_missed(found, function.name, obstacle);
 		return true;
