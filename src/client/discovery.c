@@ -254,13 +254,14 @@ void listening_tables_destroy(struct listening_tables *tables)
 	free(tables);
 }
 
-static void read_table(const char *path, struct string_pool *folders, struct listening_table *table)
+/* False where the process has ended meanwhile: others of its namespace still show the table. */
+static bool read_table(const char *path, struct string_pool *folders, struct listening_table *table)
 {
 	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
 	struct error err;
 
-	if (!file_read(path, &text, &err))
-		buffer_clear(&text);
+	if (!file_read(path, &text, &err) || text.size == 0)
+		return false;
 	buffer_append_char(&text, '\0');
 	for (char *line = text.data, *next; line != NULL && *line != '\0'; line = next) {
 		next = strchr(line, '\n');
@@ -278,6 +279,7 @@ static void read_table(const char *path, struct string_pool *folders, struct lis
 			.folder = string_pool_add_sized(folders, bound, (size_t)(name - bound)),
 		};
 	}
+	return true;
 }
 
 /* The table that the process sees; NULL where it is hidden, or the process has ended. */
@@ -298,11 +300,13 @@ static const struct listening_table *find_table(
 			found = tables->tables[i];
 	}
 	if (found == NULL) {
-		found = xcalloc(1, sizeof *found);
-		found->device = status.st_dev;
-		found->inode = status.st_ino;
-		read_table(path, &tables->folders, found);
-		*XAPPEND(tables->tables, tables->count, tables->capacity) = found;
+		CLEANUP(free_cleanup) struct listening_table *table = xcalloc(1, sizeof *table);
+		table->device = status.st_dev;
+		table->inode = status.st_ino;
+		if (read_table(path, &tables->folders, table)) {
+			found = TAKE(table);
+			*XAPPEND(tables->tables, tables->count, tables->capacity) = found;
+		}
 	}
 	pthread_mutex_unlock(&tables->lock);
 	return found;
