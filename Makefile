@@ -19,7 +19,7 @@ UBSAN_OPTIONS ?= print_stacktrace=1:halt_on_error=1
 TSAN_OPTIONS  ?= halt_on_error=1:suppressions=$(CURDIR)/tests/support/tsan.supp
 export ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
 
-.PHONY: all configured demo test check check-asan check-tsan check-clang check-arm64 check-i386 check-musl coverage fuzz bench pictures soak lint format golden install dist deb check-deb rpm tarball sbom release site clean
+.PHONY: all configured demo test check check-asan check-tsan check-arm64 check-i386 check-musl coverage fuzz bench pictures soak lint format golden install dist deb check-deb rpm tarball sbom release site clean
 
 all: configured
 	@ninja -C $(BUILD) --quiet
@@ -49,10 +49,6 @@ check-asan:
 check-tsan:
 	@scripts/build-tree tsan
 	@scripts/run-suites build-tsan --suite threaded $(TEST)
-
-check-clang:
-	@scripts/build-tree clang
-	@scripts/run-suites build-clang --suite unit $(TEST)
 
 # On another machine (64-bit Arm in an emulator), as 32-bit programs, and the agent with another C library. Not part of `make test`.
 check-arm64 check-i386 check-musl: all
@@ -136,4 +132,4 @@ rpm:
 	@scripts/build-rpm $(BUILD)/rpm
 
 clean:
-	rm -rf build build-asan build-tsan build-clang build-fuzz build-coverage build-arm64* build-i386* build-musl demo
+	rm -rf build build-asan build-tsan build-fuzz build-coverage build-arm64* build-i386* build-musl demo

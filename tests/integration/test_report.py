@@ -1378,9 +1378,12 @@ class Work(Case):
             subprocess.run(command, check=True, capture_output=True)
         symbols = subprocess.run(["nm", bomb], check=True, capture_output=True, text=True).stdout
         profile = os.path.join(self.folder, "bomb.heap")
-        start = int(re.search(r"^([0-9a-f]+) [Tt] load_table$", symbols, re.M)[1], 16)
-        pathlib.Path(profile).write_text(f"heap_v2/1\n  t*: 1: 5 [0: 0]\n@ 0x{0x400000 + start + 1:x}\n  t*: 1: 5 [0: 0]\n\n"
-                                         f"MAPPED_LIBRARIES:\n401000-402000 r-xp 00001000 08:01 42 {bomb}\n")
+        address = int(re.search(r"^([0-9a-f]+) [Tt] load_table$", symbols, re.M)[1], 16)
+        # Whole pages, at the addresses that it was linked for.
+        segments = subprocess.run(["readelf", "-lW", bomb], check=True, capture_output=True, text=True).stdout
+        offset, start, size = (int(value, 16) for value in re.search(r"LOAD +(\S+) (\S+) \S+ (\S+) \S+ R E", segments).groups())
+        pathlib.Path(profile).write_text(f"heap_v2/1\n  t*: 1: 5 [0: 0]\n@ 0x{address + 1:x}\n  t*: 1: 5 [0: 0]\n\n"
+                                         f"MAPPED_LIBRARIES:\n{start & -4096:x}-{start + size + 4095 & -4096:x} r-xp {offset & -4096:08x} 08:01 42 {bomb}\n")
         peak, said = self.peak_kib("report", "--text", profile)
         self.assertRegex(said, rf"{bomb}: files, lines and inlined functions are missing: its compressed sections claim to hold \d+ bytes "
                                r"\(\.debug_str 67108864\), which a file of \d+ bytes does not")
