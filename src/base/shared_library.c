@@ -11,8 +11,8 @@ bool shared_library_open(
 {
 	(void)package;
 	(void)library_ret;
-	error_set(
-		err, ERROR_NOT_FOUND, "this heapctl is linked statically and cannot open %s", name);
+	error_set(err, ERROR_UNSUPPORTED, "this heapctl is linked statically and cannot open %s",
+		name);
 	return error_hint(err, "install a package of heapctl");
 }
 
@@ -26,9 +26,9 @@ bool shared_library_open(
 
 	if (library == NULL) {
 		if (strstr(reason, "No such file") != NULL)
-			error_set(err, ERROR_NOT_FOUND, "%s is missing", name);
+			error_set(err, ERROR_UNSUPPORTED, "%s is missing", name);
 		else
-			error_set(err, ERROR_NOT_FOUND, "%s", reason);
+			error_set(err, ERROR_UNSUPPORTED, "%s", reason);
 		return error_hint(err, "install it: apt install %s", package);
 	}
 	*library_ret = library;

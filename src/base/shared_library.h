@@ -10,7 +10,7 @@
 
 /*
  * Opens the library for dlsym(). It stays open. The error's hint names Debian's package of it.
- * ERROR_NOT_FOUND.
+ * ERROR_UNSUPPORTED.
  */
 MUST_CHECK bool shared_library_open(
 	const char *name, const char *package, void **library_ret, struct error *err);

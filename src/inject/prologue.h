@@ -31,8 +31,8 @@ struct prologue {
 
 /*
  * `bytes` are all `size` of the function, which is at `address`; its first instructions are to be
- * at `to`. ERROR_UNSUPPORTED with the reason, as the end of "NAME ..."; ERROR_NOT_FOUND where Zydis
- * is not installed.
+ * at `to`. ERROR_UNSUPPORTED with the reason, as the end of "NAME ..."; so where Zydis is not
+ * installed.
  */
 MUST_CHECK bool prologue_move(struct prologue *prologue, const unsigned char *bytes, size_t size,
 	uint64_t address, uint64_t to, struct error *err);
