@@ -33,6 +33,50 @@ static bool probe(
 	return target_connect_socket(target, &stream, err);
 }
 
+static bool try_paths(const struct process *process, const struct string_pool *paths,
+	struct target *target, bool *denied, struct error *err)
+{
+	bool ok = false;
+
+	for (size_t i = 0; i < paths->count && !ok; i++) {
+		struct error why;
+		ok = probe(process, paths->strings[i], target, &why);
+		if (!ok && !*denied) {
+			*denied = why.kind != ERROR_NOT_FOUND;
+			*err = why;
+		}
+	}
+	return ok;
+}
+
+/*
+ * Goes through the candidates; *denied when one of them is there but refuses, and none answers. A
+ * name may be that of another process, which has the same pid in its pid namespace, or
+ * another user may have put a socket into one of the folders.
+ */
+static bool try_candidates(struct listening_tables *tables, const struct process *process,
+	struct target *target, bool *denied, struct error *err)
+{
+	struct string_pool paths, listening;
+	struct target found;
+
+	*denied = false;
+	string_pool_init(&paths);
+	discovery_candidates(process, &paths);
+	bool ok = try_paths(process, &paths, &found, denied, err);
+	string_pool_deinit(&paths);
+	if (!ok) {
+		string_pool_init(&listening);
+		discovery_listening(tables, process, &listening);
+		ok = try_paths(process, &listening, &found, denied, err);
+		string_pool_deinit(&listening);
+	}
+	*denied = *denied && !ok;
+	if (ok)
+		*target = found;
+	return ok;
+}
+
 static bool explain_bare_root(
 	const struct process *process, enum error_kind kind, struct error *err)
 {
@@ -41,6 +85,42 @@ static bool explain_bare_root(
 		process->name, (int)process->pid);
 	return error_hint(err, "start it without chroot, mount /proc and make HEAPCTL_DIR in its "
 			       "root, or profile the process that forked it");
+}
+
+/*
+ * What was named may only have started the server: a shell, the init of a container, heapctl run.
+ * False where nothing that it started has an agent.
+ */
+static bool explain_starter(const struct process *process, struct error *err)
+{
+	CLEANUP(listening_tables_cleanup)
+	struct listening_tables *tables = listening_tables_create();
+	CLEANUP(free_cleanup) pid_t *pids = NULL;
+	struct process child, first;
+	struct target target;
+	struct error ignored;
+	size_t count, found = 0;
+	bool denied;
+
+	if (!process_list(&pids, &count, &ignored))
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		if (!process_read(pids[i], &child, &ignored) || child.parent != process->pid ||
+			!try_candidates(tables, &child, &target, &denied, &ignored))
+			continue;
+		if (found++ == 0)
+			first = child;
+	}
+	if (found == 1)
+		error_hint(err,
+			"%s[%d], which it started, has one; heapctl doctor %d explains more",
+			first.name, (int)first.pid, (int)process->pid);
+	else if (found > 1)
+		error_hint(err,
+			"%zu processes that it started have one, and heapctl ps lists them; "
+			"heapctl doctor %d explains more",
+			found, (int)process->pid);
+	return found > 0;
 }
 
 /*
@@ -134,54 +214,12 @@ static bool explain_no_agent(const struct process *process, bool is_only, struct
 			(int)process->pid);
 	}
 	error_set(err, ERROR_NOT_FOUND, "%s[%d] has no agent", process->name, (int)process->pid);
+	if (is_only && explain_starter(process, err))
+		return false;
 	if (is_only)
 		return attach_offer(process, &modules, err);
 	return error_hint(err, "%s; heapctl doctor %d explains more", process_agent_hint(&modules),
 		(int)process->pid);
-}
-
-static bool try_paths(const struct process *process, const struct string_pool *paths,
-	struct target *target, bool *denied, struct error *err)
-{
-	bool ok = false;
-
-	for (size_t i = 0; i < paths->count && !ok; i++) {
-		struct error why;
-		ok = probe(process, paths->strings[i], target, &why);
-		if (!ok && !*denied) {
-			*denied = why.kind != ERROR_NOT_FOUND;
-			*err = why;
-		}
-	}
-	return ok;
-}
-
-/*
- * Goes through the candidates; *denied when one of them is there but refuses, and none answers. A
- * name may be that of another process, which has the same pid in its pid namespace, or
- * another user may have put a socket into one of the folders.
- */
-static bool try_candidates(struct listening_tables *tables, const struct process *process,
-	struct target *target, bool *denied, struct error *err)
-{
-	struct string_pool paths, listening;
-	struct target found;
-
-	*denied = false;
-	string_pool_init(&paths);
-	discovery_candidates(process, &paths);
-	bool ok = try_paths(process, &paths, &found, denied, err);
-	string_pool_deinit(&paths);
-	if (!ok) {
-		string_pool_init(&listening);
-		discovery_listening(tables, process, &listening);
-		ok = try_paths(process, &listening, &found, denied, err);
-		string_pool_deinit(&listening);
-	}
-	*denied = *denied && !ok;
-	if (ok)
-		*target = found;
-	return ok;
 }
 
 /* As it is now. */

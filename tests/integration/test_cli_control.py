@@ -738,6 +738,22 @@ class NotThere(Case):
         _, said = self.heapctl("activate", server.pid, code=1)
         self.assertIn(f"redis-server[{server.pid}] has no agent (heapctl attach {server.pid} loads one while it runs", said)
 
+    def test_what_started_the_server_is_told_from_it(self):
+        command = f"LD_PRELOAD={AGENT} {need('redis-server')} --bind 127.0.0.1 --port $PORT --save '' & "
+        for ports, expected in ((1, r"\(redis-server\[(\d+)\], which it started, has one; heapctl doctor"),
+                                (2, r"\(2 processes that it started have one, and heapctl ps lists them; heapctl doctor")):
+            with self.subTest(ports):
+                free = [free_port() for _ in range(ports)]
+                shell = self.start("sh", "-c", "".join(command.replace("$PORT", str(port)) for port in free) + "wait",
+                                   wait_for=lambda: all(self.redis(port, "PING") == b"+PONG\r\n" for port in free))
+                children = children_of(shell.pid)
+                for child in children:
+                    self.wait_for_agent(child)
+                _, said = self.heapctl("status", shell.pid, code=1)
+                self.assertRegex(said, rf"sh\[{shell.pid}\] has no agent {expected}")
+                if ports == 1:
+                    self.assertIn(f"[{children[0]}], which", said)
+
     def test_another_process_at_the_socket_is_not_believed(self):
         sleeper = self.start("sleep", "600")
         os.makedirs(self.agents, mode=0o700)
