@@ -211,6 +211,7 @@ bool process_read(pid_t pid, struct process *process, struct error *err)
 	const bool is_main_gone = ok && *process_status_field(text, "State") == 'Z';
 	const pid_t thread = is_main_gone ? process_living_thread(pid) : pid;
 	const bool has_ended = is_main_gone && thread == pid;
+	const pid_t owner = ok ? (pid_t)atol(process_status_field(text, "Tgid")) : pid;
 	if (ok && !has_ended) {
 		const char *const name = process_status_field(text, "Name");
 		snprintf(found.comm, sizeof found.comm, "%.*s", (int)strcspn(name, "\n"), name);
@@ -222,6 +223,12 @@ bool process_read(pid_t pid, struct process *process, struct error *err)
 	if (has_ended) {
 		error_set(err, ERROR_NOT_FOUND, "process %d has ended", (int)pid);
 		return error_hint(err, "heapctl ps lists the targets");
+	}
+	/* The kernel shows a thread at /proc/PID, too, and top and htop show its number. */
+	if (owner > 0 && owner != pid) {
+		error_set(err, ERROR_NOT_FOUND, "%d is a thread of process %d, called %s", (int)pid,
+			(int)owner, found.comm);
+		return error_hint(err, "give the number of the process, %d", (int)owner);
 	}
 	read_exe(&found, thread);
 	choose_name(&found);

@@ -34,7 +34,7 @@ struct process {
 	uint64_t resident_bytes;
 };
 
-/* ERROR_NOT_FOUND when there is no such process (or it is a zombie). */
+/* ERROR_NOT_FOUND when there is no such process, or it is a zombie or a thread of another. */
 MUST_CHECK bool process_read(pid_t pid, struct process *process, struct error *err);
 
 /* It has neither a program nor memory of its own. */

@@ -639,6 +639,18 @@ class OfManyProcesses(Case):
 
 
 class NotThere(Case):
+    def test_the_number_of_a_thread_is_told_from_a_process(self):
+        process = self.start(sys.executable, "-c", "import threading, time; threading.Thread(target=time.sleep, args=(600,)).start()")
+        threads = lambda: [int(name) for name in os.listdir(f"/proc/{process.pid}/task")]
+        wait_until(lambda: len(threads()) == 2, "its thread")
+        thread = max(threads())
+        for words in (("status",), ("doctor",), ("attach",), ("detach",), ("record", "-d", "1s", "--attach"), ("account",), ("dump",), ("stop",), ("top", "--once")):
+            with self.subTest(words[0]):
+                _, said = self.heapctl(*words, thread, code=1)
+                self.assertIn(f"{thread} is a thread of process {process.pid}, called python", said)
+                self.assertIn(f"(give the number of the process, {process.pid})", said)
+        self.assertNotIn("libheapctl", pathlib.Path(f"/proc/{process.pid}/maps").read_text())
+
     def test_unknown_targets(self):
         for target, why in (("999999999", "there is no process 999999999"), ("no-such-program", "no process is called"),
                             ("/nonexistent/1.sock", "No such file"), (f"http://127.0.0.1:{free_port()}", "Connection refused")):
