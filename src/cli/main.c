@@ -145,9 +145,10 @@ int main(int argc, char **argv)
 	/* Messages name the command as it was called. */
 	prctl(PR_SET_NAME, "heapctl");
 #else
-	struct error err;
-	if (net_program_is_needed(argc, argv) && !net_program_exec(&err))
-		return verb_fail(&err);
+	/* Where it cannot be executed, what needs it says so: the URL may be text, or another's. */
+	struct error ignored;
+	if (net_program_is_wanted(argc, argv))
+		net_program_exec(&ignored);
 #endif
 	agent_on_silence(control_warn_of_wait);
 	if (argc > 0 && strcmp(path_base_name(argv[0]), "jeprof") == 0)

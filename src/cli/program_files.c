@@ -19,7 +19,7 @@ void net_program_init(int argc, char **argv)
 	memcpy(arguments, argv, (size_t)argc * sizeof *arguments);
 }
 
-bool net_program_is_needed(int argc, char **argv)
+bool net_program_is_wanted(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++) {
 		if (strstr(argv[i], "https://") != NULL)

@@ -17,8 +17,8 @@
 /* Keeps the program's arguments, which parsing reorders: call it first in main. */
 void net_program_init(int argc, char **argv);
 
-/* Whether an argument already requires heapctl-net: a URL with https. */
-bool net_program_is_needed(int argc, char **argv);
+/* Whether an argument looks as if heapctl-net were needed: a URL with https. */
+bool net_program_is_wanted(int argc, char **argv);
 
 /*
  * Becomes heapctl-net from the beginning: call it before anything was done that must not be done

@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import shutil
+import socket
 import subprocess
 import unittest
 
@@ -38,12 +39,20 @@ class Help(Case):
     def test_a_missing_second_binary_is_reported(self):
         alone = os.path.join(self.folder, "heapctl")
         shutil.copy(HEAPCTL, alone)
-        done = subprocess.run([alone, "dump", "https://localhost:1"], capture_output=True, text=True)
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            done = subprocess.run([alone, "dump", f"https://127.0.0.1:{server.getsockname()[1]}"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 1)
         self.assertIn(f"heapctl-net is not beside {alone}", done.stderr)
         done = subprocess.run([alone, "send", "x.heap", "--to", "clickhouse://localhost/heap"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 1)
         self.assertIn(f"heapctl-fleet is not beside {alone}", done.stderr)
+
+    def test_a_url_that_is_not_for_heapctl_needs_no_second_binary(self):
+        os.symlink(os.path.join(BUILD, "src/agent"), os.path.join(self.folder, "agent"))
+        os.mkdir(os.path.join(self.folder, "bin"))
+        alone = shutil.copy(HEAPCTL, os.path.join(self.folder, "bin"))
+        run = subprocess.run([alone, "run", "--", need("echo"), "https://localhost/"], capture_output=True, text=True, check=True)
+        self.assertEqual(run.stdout, "https://localhost/\n")
 
     def test_the_overview_has_every_verb(self):
         self.assertLessEqual(set(CONTROL), set(self.verbs()))
