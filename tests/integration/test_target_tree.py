@@ -35,8 +35,9 @@ class TreeCase(Case):
         self.tree = f"{self.parent.pid}:*"
 
     def is_on(self, pid):
+        """A run is stored before sampling is switched on."""
         runs = json.loads(self.heapctl("runs", pid, "--json")[0])["runs"]
-        return any(run["state"] == "running" for run in runs)
+        return any(run["state"] == "running" for run in runs) and json.loads(self.heapctl("status", pid, "--json")[0])["profiling"]["active"]
 
     def total(self, *operands):
         return json.loads(self.heapctl("report", "--json", *operands)[0])["total"]
