@@ -24,12 +24,17 @@ bool shared_library_open(
 	void *const library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
 	const char *const reason = library == NULL ? dlerror() : "";
 
-	if (library == NULL) {
-		if (strstr(reason, "No such file") != NULL)
-			error_set(err, ERROR_UNSUPPORTED, "%s is missing", name);
-		else
-			error_set(err, ERROR_UNSUPPORTED, "%s", reason);
+	if (library == NULL && strncmp(reason, name, strlen(name)) == 0 &&
+		strstr(reason, "No such file") != NULL) {
+		error_set(err, ERROR_UNSUPPORTED, "%s is missing", name);
 		return error_hint(err, "install it: apt install %s", package);
+	}
+	if (library == NULL) {
+		/* The reason begins with the file that it is about, which may be one that it needs.
+		 */
+		error_set(err, ERROR_UNSUPPORTED, "%s cannot be loaded: %s", name, reason);
+		return error_hint(err,
+			"install it anew, with what it needs: apt install --reinstall %s", package);
 	}
 	*library_ret = library;
 	return true;

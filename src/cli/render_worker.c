@@ -198,6 +198,9 @@ static int report(int argc, char **argv)
 {
 	const int code = verb_report.run(&verb_report, argc, argv);
 
+	/* What is missing here is not the input's fault. */
+	if (code == EXIT_FAILED && verb_failure_kind() == ERROR_UNSUPPORTED)
+		return WORKER_EXIT_KIND + ERROR_UNSUPPORTED;
 	return code == EXIT_DONE && debuginfod_has_failed() ? WORKER_EXIT_PARTIAL : code;
 }
 

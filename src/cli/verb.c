@@ -52,8 +52,16 @@ static PRINTF_FORMAT(1, 2) void print(const char *format, ...)
 	va_end(arguments);
 }
 
+static enum error_kind failure_kind;
+
+enum error_kind verb_failure_kind(void)
+{
+	return failure_kind;
+}
+
 int verb_fail(const struct error *err)
 {
+	failure_kind = err->kind;
 	if (err->errnum == EPIPE && verb_output_is_closed())
 		return EXIT_FAILED;
 	const bool has_hint = err->hint[0] != '\0';

@@ -136,6 +136,9 @@ bool verb_output_is_closed(void);
  */
 int verb_fail(const struct error *err);
 
+/* The kind of the last failure that verb_fail() told of. */
+enum error_kind verb_failure_kind(void);
+
 /* The same without an exit code: a warning on stderr. */
 void verb_warn(const char *format, ...) PRINTF_FORMAT(1, 2);
 

@@ -55,8 +55,9 @@ static bool open_decoder(struct instruction_decoder *decoder, struct error *err)
 	if (init == NULL || decoder->decode == NULL ||
 		!ZYAN_SUCCESS(
 			init(&decoder->state, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64))) {
-		error_set(err, ERROR_UNSUPPORTED, "cannot be decoded: %s is missing", name);
-		return error_hint(err, "install Zydis: apt install libzydis4.0");
+		error_set(err, ERROR_UNSUPPORTED, "cannot be decoded: %s has no decoder for it",
+			name);
+		return error_hint(err, "install Zydis: apt install --reinstall libzydis4.0");
 	}
 	return true;
 }

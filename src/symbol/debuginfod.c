@@ -33,6 +33,7 @@ struct debuginfod {
 	int (*find_source)(struct client *client, const unsigned char *build_id, int size,
 		const char *source, char **path);
 	void (*set_progress)(struct client *client, client_progress *progress);
+	struct error why; /* there is no client */
 	int timeout_ms;
 	int64_t deadline_ms; /* 0 until the first download */
 };
@@ -65,11 +66,13 @@ static void *find_function(struct debuginfod *debuginfod, const char *name)
 
 static void load_library(struct debuginfod *debuginfod)
 {
-	struct error ignored; /* explained when a file is wanted */
+	/* Told when a file is wanted. */
+	struct error *const why = &debuginfod->why;
 
-	if (!shared_library_open(
-		    "libdebuginfod.so.1", "libdebuginfod1", &debuginfod->library, &ignored))
+	if (!shared_library_open("libdebuginfod.so.1", "libdebuginfod1", &debuginfod->library, why))
 		return;
+	error_set(why, ERROR_UNSUPPORTED, "libdebuginfod.so.1 is no client of debuginfod");
+	error_hint(why, "install it anew: apt install --reinstall libdebuginfod1");
 	/* dlsym gives an object pointer for a function. */
 	void *functions[] = {
 		find_function(debuginfod, "debuginfod_begin"),
@@ -218,9 +221,8 @@ static bool fetch_if_possible(struct debuginfod *debuginfod, const struct wanted
 	if (debuginfod->client == NULL) {
 		buffer_clear(problem);
 		buffer_clear(hint);
-		buffer_append_string(
-			problem, "debuginfod was allowed, but its client library is not installed");
-		buffer_append_string(hint, "install libdebuginfod1");
+		buffer_printf(problem, "debuginfod was allowed, but %s", debuginfod->why.message);
+		buffer_append_string(hint, debuginfod->why.hint);
 		return false;
 	}
 	pthread_mutex_lock(&debuginfod->lock);

@@ -644,7 +644,7 @@ class NotThere(Case):
         threads = lambda: [int(name) for name in os.listdir(f"/proc/{process.pid}/task")]
         wait_until(lambda: len(threads()) == 2, "its thread")
         thread = max(threads())
-        for words in (("status",), ("doctor",), ("attach",), ("detach",), ("record", "-d", "1s", "--attach"), ("account",), ("dump",), ("stop",), ("top", "--once")):
+        for words in (("status",), ("doctor",), ("attach",), ("detach",), ("record", "-d", "1s", "--attach"), ("account",), ("dump",), ("stop",), ("top", "-n", "1")):
             with self.subTest(words[0]):
                 _, said = self.heapctl(*words, thread, code=1)
                 self.assertIn(f"{thread} is a thread of process {process.pid}, called python", said)

@@ -19,7 +19,7 @@ import unittest
 
 from gateway import FakeAgent, GatewayCase, fake_status
 from json_schema import Schemas
-from processes import AGENT, BUILD, HEAPCTL, SANITIZED, children_of, free_port, need, own_name, stop, thread_called, wait_until, wait_while_it_progresses
+from processes import AGENT, BUILD, HEAPCTL, SANITIZED, children_of, free_port, need, need_namespace, own_name, stop, thread_called, wait_until, wait_while_it_progresses
 from sampled_profiles import pprof_with_file
 from tracing import trace
 
@@ -513,6 +513,18 @@ class Trouble(GatewayCase):
         agent = FakeAgent(self.agents, answers)
         self.addCleanup(agent.close)
         return agent
+
+    def test_a_picture_without_graphviz_says_what_to_install(self):
+        need_namespace("--mount")
+        library = next((os.path.realpath(path) for path in pathlib.Path("/usr/lib").glob("*/libgvc.so.6")), None)
+        if library is None:
+            self.skipTest("libgvc is not installed")
+        self.port = free_port()
+        self.start("unshare", "--mount", "sh", "-c", 'mount --bind /dev/null "$0" && exec "$@"', library, HEAPCTL, "serve", "--listen",
+                   f"127.0.0.1:{self.port}", "no-such-target", wait_for=self.is_serving)
+        answer = self.expect(self.post("/api/v1/file?format=graph", body=b"main;parse 300\n"), 501)
+        self.assertIn("apt install --reinstall libgvc6", answer.text)
+        self.expect(self.post("/api/v1/file?format=text", body=b"main;parse 300\n"), 200)
 
     def test_a_process_that_has_just_started_is_found_by_its_pid(self):
         self.start_gateway()
