@@ -63,6 +63,12 @@ pid_t process_living_thread(pid_t pid)
 	return found;
 }
 
+static bool explain_no_proc(struct error *err)
+{
+	error_set(err, ERROR_SYSTEM, "/proc is not mounted, so no process can be seen");
+	return error_hint(err, "mount -t proc proc /proc");
+}
+
 static bool read_proc(pid_t pid, const char *name, struct buffer *out, struct error *err)
 {
 	char path[PROC_PATH_BYTES];
@@ -75,6 +81,8 @@ static bool read_proc(pid_t pid, const char *name, struct buffer *out, struct er
 	}
 	if (done)
 		return true;
+	if ((err->errnum == ENOENT || err->errnum == ESRCH) && access("/proc/self", F_OK) != 0)
+		return explain_no_proc(err);
 	if (err->errnum == ENOENT || err->errnum == ESRCH) {
 		error_set(err, ERROR_NOT_FOUND, "there is no process %d", (int)pid);
 		error_hint(err, "heapctl ps --all lists the processes");
@@ -500,6 +508,8 @@ bool process_list(pid_t **pids, size_t *count, struct error *err)
 	size_t capacity = 0, found = 0;
 	pid_t *list = NULL;
 
+	if (folder == NULL && errno == ENOENT)
+		return explain_no_proc(err);
 	if (folder == NULL)
 		return error_system(err, errno, "/proc");
 	for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
@@ -509,7 +519,7 @@ bool process_list(pid_t **pids, size_t *count, struct error *err)
 	}
 	closedir(folder);
 	if (found == 0)
-		return error_set(err, ERROR_SYSTEM, "/proc shows no process: it is not mounted");
+		return explain_no_proc(err);
 	qsort(list, found, sizeof *list, compare_pids);
 	*pids = list;
 	*count = found;

@@ -189,6 +189,14 @@ class Looking(ControlCase):
         self.assertEqual(out.returncode, 0, out.stderr)
         self.assertIn("possible", out.stdout)
 
+    @unittest.skipIf(os.environ.get("HEAPCTL_SANITIZE", "none") != "none", "the sanitizers need /proc themselves")
+    def test_without_proc_that_is_the_reason(self):
+        need_namespace("--mount")
+        for words in (["status", self.pid], ["attach", "redis-server"], ["ps"]):
+            with self.subTest(words[0]):
+                out = subprocess.run(["unshare", "--mount", "sh", "-c", 'umount -l /proc && exec "$@"', "sh", HEAPCTL, *words], capture_output=True, text=True, timeout=60)
+                self.assertEqual((out.returncode, out.stderr), (1, "heapctl: /proc is not mounted, so no process can be seen (mount -t proc proc /proc)\n"))
+
     def test_stats_are_jemallocs(self):
         out, _ = self.heapctl("stats", self.pid)
         self.assertIn("Begin jemalloc statistics", out)
