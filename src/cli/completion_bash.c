@@ -13,6 +13,10 @@ static void print_reply(const char *complete)
 		puts("COMPREPLY=()");
 	else if (strcmp(complete, "@file") == 0)
 		puts("mapfile -t COMPREPLY < <(compgen -f -- \"$word\"); compopt -o filenames");
+	else if (strstr(complete, " @file") != NULL)
+		printf("_heapctl_words '%.*s'; mapfile -t -O \"${#COMPREPLY[@]}\" COMPREPLY "
+		       "< <(compgen -f -- \"$word\"); compopt -o filenames\n",
+			(int)strcspn(complete, "@") - 1, complete);
 	else if (strcmp(complete, "@source") == 0)
 		puts("_heapctl_words \"$(heapctl ps --names 2>/dev/null)\"; mapfile -t -O "
 		     "${#COMPREPLY[@]} COMPREPLY < <(compgen -f -- \"$word\"); compopt -o "

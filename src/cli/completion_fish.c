@@ -24,6 +24,8 @@ static void print_values(const char *complete)
 		return;
 	if (strcmp(complete, "@file") == 0)
 		fputs(" -F", stdout);
+	else if (strstr(complete, " @file") != NULL)
+		printf(" -F -a '%.*s'", (int)strcspn(complete, "@") - 1, complete);
 	else if (strcmp(complete, "@folder") == 0)
 		fputs(" -a '(__fish_complete_directories)'", stdout);
 	else if (strcmp(complete, "@command") == 0)

@@ -32,6 +32,8 @@ static void print_action(const char *complete)
 		putchar(' ');
 	else if (strcmp(complete, "@file") == 0)
 		fputs("_files", stdout);
+	else if (strstr(complete, " @file") != NULL)
+		printf("{compadd %.*s; _files}", (int)strcspn(complete, "@") - 1, complete);
 	else if (strcmp(complete, "@folder") == 0)
 		fputs("_files -/", stdout);
 	else if (strcmp(complete, "@command") == 0)

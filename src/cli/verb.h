@@ -36,7 +36,7 @@ enum exit_code {
 /*
  * `complete` says what a shell may complete an operand or an option's value to: words separated
  * by blanks, or one of "@file", "@folder", "@target" (running targets), "@source" (files and
- * targets) and "@command"; NULL for nothing.
+ * targets) and "@command", or words and then "@file"; NULL for nothing.
  */
 enum verb_option_store {
 	OPTION_RETURN, /* nothing: option_next returns the id */

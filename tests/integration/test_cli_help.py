@@ -223,6 +223,8 @@ class OtherShells(Case):
         self.assertIn("redis-server", self.fish("heapctl status redis"))
         self.assertEqual(self.fish("heapctl dump -o some"), ["some.heap"])
         self.assertEqual(self.fish("heapctl ps --ye"), [])
+        self.assertEqual(self.fish("heapctl symbols ind"), ["index"])
+        self.assertEqual(self.fish("heapctl symbols index some"), ["some.heap"])
 
     def zsh(self, line, expected):
         """Types a line and a tab, and waits for what zsh makes of it."""
@@ -264,6 +266,8 @@ class OtherShells(Case):
         self.zsh("heapctl status redis-s", "redis-server ")
         self.zsh("heapctl dump -o som", "-o some.heap ")
         self.zsh("heapctl run -- prin", "print")
+        self.zsh("heapctl symbols ind", "index ")
+        self.zsh("heapctl symbols index som", "some.heap ")
 
 
 class Completion(Case):
@@ -296,6 +300,8 @@ class Completion(Case):
         self.assertEqual(self.complete("dump", "-o", "some"), ["some.heap"])
         self.assertLessEqual({str(server.pid), "some.heap"}, set(self.complete("report", "")))
         self.assertEqual(self.complete("diff", "some"), ["some.heap"])
+        self.assertEqual(self.complete("symbols", "in"), ["index"])
+        self.assertEqual(self.complete("symbols", "index", "some"), ["some.heap"])
 
 
 if __name__ == "__main__":
