@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -106,6 +107,27 @@ void control_warn_of_wait(const struct target *target)
 {
 	verb_warn("%s: no answer yet; it may be busy with a profile. Waiting (Ctrl-C ends it)",
 		target->label);
+}
+
+static void end_wait_at_interrupt(const struct target *target)
+{
+	control_warn_of_wait(target);
+	const bool was_interrupted = terminal_was_interrupted();
+	terminal_release_interrupts();
+	if (was_interrupted)
+		raise(SIGINT);
+}
+
+void control_begin_run(void)
+{
+	agent_on_silence(end_wait_at_interrupt);
+	terminal_catch_interrupts();
+}
+
+void control_run_has_begun(void)
+{
+	agent_on_silence(control_warn_of_wait);
+	terminal_catch_interrupts();
 }
 
 void control_warn_of_left_out(const struct target *target, const struct error *problem)

@@ -49,6 +49,14 @@ bool control_parse_target(const struct verb *verb, int argc, char **argv, struct
 /* For agent_on_silence: reports on stderr that the call continues. */
 void control_warn_of_wait(const struct target *target);
 
+/*
+ * Around the call that begins a run: from now on the first interrupt ends the run and saves its
+ * profile. While an agent is silent there is none yet, and an interrupt, also one that came before,
+ * ends the program as usual.
+ */
+void control_begin_run(void);
+void control_run_has_begun(void);
+
 /* --json and the end, for tables of options: stored in a bool, which is the whole request. */
 extern const struct verb_option control_json_options[];
 

@@ -127,9 +127,10 @@ static bool collect(const struct target *target, const struct longlived_request 
 	char what[160];
 
 	snprintf(what, sizeof what, "sampling %s", target->label);
-	terminal_catch_interrupts();
-	if (!profile_run_start_own(target, &wanted, &run, err) ||
-		!control_wait_for_run(target, run.id, request->window_ms, what, err))
+	control_begin_run();
+	const bool has_begun = profile_run_start_own(target, &wanted, &run, err);
+	control_run_has_begun();
+	if (!has_begun || !control_wait_for_run(target, run.id, request->window_ms, what, err))
 		return false;
 	yield.duration_ms = clock_monotonic_ms() - run.begun_ms;
 	if (!control_save_run(target, run.id, "start", &pair->before, err) ||

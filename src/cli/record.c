@@ -100,8 +100,14 @@ static bool record(const struct target *target, const struct record_request *req
 	if (!timed_recording_open(target, request, &recording, err) ||
 		!agree_to_discard(target, request, err))
 		return false;
-	terminal_catch_interrupts();
-	if (!timed_recording_begin(request, &recording, err)) {
+	/* The agent that was loaded for this must not stay. */
+	if (request->detaches)
+		terminal_catch_interrupts();
+	else
+		control_begin_run();
+	const bool has_begun = timed_recording_begin(request, &recording, err);
+	control_run_has_begun();
+	if (!has_begun) {
 		kept->has_other_run =
 			recording.run.id == 0 && err->kind == ERROR_STATE && has_run(target);
 		return false;

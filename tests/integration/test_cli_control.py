@@ -288,6 +288,21 @@ class Switching(ControlCase):
         self.assertEqual(client.wait(60), 1)
         self.assertEqual(os.listdir(folder), [])
 
+    def test_an_interrupt_ends_the_wait_for_a_run(self):
+        agent = FakeAgent(self.agents, lambda method, target: None if method == "POST" else (200, fake_status()))
+        self.addCleanup(agent.close)
+        for verb, waits in (("record", True), ("longlived", True), ("record", False), ("longlived", False)):
+            with self.subTest(verb, waits=waits):
+                agent.waiting.clear()
+                client = self.start(HEAPCTL, verb, os.getpid(), "-o", self.path("x"), stderr=subprocess.PIPE, text=True)
+                wait_until(lambda: agent.waiting, "the request")
+                if waits:
+                    self.assertIn("Waiting (Ctrl-C ends it)", client.stderr.readline())
+                client.send_signal(signal.SIGTERM)
+                client.communicate(timeout=20)
+                self.assertIn(client.returncode, (-signal.SIGTERM, -signal.SIGINT))
+                self.assertFalse(os.path.exists(self.path("x")))
+
     def test_an_output_that_fails_is_named_alone(self):
         _, said = self.heapctl("dump", self.pid, "-o", "/dev/full", code=1)
         full = "No space left on device (make room there, or write to another disk)\n"
