@@ -14,7 +14,7 @@ export CASE
 FUZZ_SECONDS ?= 60
 TARGET  ?=
 
-ASAN_OPTIONS  ?= detect_leaks=1:abort_on_error=1:halt_on_error=1
+ASAN_OPTIONS  ?= detect_leaks=1:detect_stack_use_after_return=1:abort_on_error=1:halt_on_error=1
 UBSAN_OPTIONS ?= print_stacktrace=1:halt_on_error=1
 TSAN_OPTIONS  ?= halt_on_error=1:suppressions=$(CURDIR)/tests/support/tsan.supp
 export ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS

@@ -546,7 +546,7 @@ bool process_has_bare_root(const struct process *process)
 
 static bool is_wanted(const struct process *process, const char *name, uid_t owner)
 {
-	return process->exe[0] != '\0' && process_is_called(process, name) &&
+	return !process_is_kernel_thread(process) && process_is_called(process, name) &&
 	       (owner == USER_ANY || process->uid == owner);
 }
 
@@ -555,7 +555,7 @@ static bool find_name(const char *name, uid_t owner, struct process *found, stru
 	CLEANUP(free_cleanup) pid_t *pids = NULL;
 	enum { NAMES_SHOWN = 6 };
 	char others[200] = "";
-	size_t count = 0, matches = 0;
+	size_t count = 0, matches = 0, hidden = 0;
 	struct process process;
 	struct error ignored;
 
@@ -565,6 +565,12 @@ static bool find_name(const char *name, uid_t owner, struct process *found, stru
 		if (pids[i] == getpid() || !process_read(pids[i], &process, &ignored) ||
 			!is_wanted(&process, name, owner))
 			continue;
+		/* Another user's: what is denied is reported by whoever uses it. */
+		if (process.exe[0] == '\0') {
+			if (hidden++ == 0 && matches == 0)
+				*found = process;
+			continue;
+		}
 		const size_t used = strlen(others);
 		if (matches < NAMES_SHOWN)
 			snprintf(others + used, sizeof others - used, "%s%d", used == 0 ? "" : ", ",
@@ -572,7 +578,7 @@ static bool find_name(const char *name, uid_t owner, struct process *found, stru
 		if (matches++ == 0)
 			*found = process;
 	}
-	if (matches == 1)
+	if (matches == 1 || (matches == 0 && hidden > 0))
 		return true;
 	if (matches == 0) {
 		error_set(err, ERROR_NOT_FOUND, "no process is called '%s'", name);

@@ -806,6 +806,16 @@ class NotThere(Case):
                                 env=self.environment, capture_output=True, text=True, timeout=60)
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn("run heapctl as", result.stderr)
+        # By a name that a process of another user alone has.
+        name = own_name("hidden")
+        program = shutil.copy(need("sleep"), os.path.join(self.folder, name))
+        self.start(program, "600")
+        for verb in ("status", "attach", "detach", "doctor", "account"):
+            with self.subTest(verb):
+                result = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", HEAPCTL, verb, name],
+                                        env=self.environment, capture_output=True, text=True, timeout=60)
+                self.assertEqual(result.returncode, 1, result.stderr)
+                self.assertRegex(result.stdout + result.stderr, r"permission denied|may not be traced")
         # Of a socket nothing tells the owner where its folder is closed.
         path = self.socket_of(server.pid)
         result = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", HEAPCTL, "status", path],
