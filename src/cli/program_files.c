@@ -103,7 +103,8 @@ static bool library_find(const char *const names[2], char path[4096], struct err
 		}
 	}
 	error_set(err, ERROR_NOT_FOUND, "%s is not beside %s", names[0], folder);
-	return error_hint(err, "build it, or install heapctl completely");
+	return error_hint(
+		err, "install heapctl completely (Debian: apt install libheapctl0), or build it");
 }
 
 /* The small library loads the agent by this name, from its own folder. */

@@ -235,7 +235,7 @@ static void examine_libraries(struct diagnosis *diagnosis, const char *agent_lib
 
 	if (agent_library == NULL)
 		diagnosis_add(diagnosis, FINDING_WRONG, "agent-missing",
-			"install heapctl completely",
+			"install heapctl completely (Debian: apt install libheapctl0)",
 			"libheapctl.so was not found, and heapctl run needs it");
 	else
 		diagnosis_add(diagnosis, FINDING_GOOD, "agent-found", "", "the agent is %s",
