@@ -178,6 +178,23 @@ static bool is_debug_useful(const struct elf_image *image)
 	       elf_image_section(image, SYMBOL_INDEX_SECTION) != NULL;
 }
 
+/* The first one: what is there and cannot be used must not be called missing. */
+static void note_refused(struct file_search *search, const char *why)
+{
+	if (search->problem.size > 0)
+		return;
+	buffer_printf(&search->problem, "its debug file cannot be used: %s", why);
+	buffer_append_string(&search->hint, "put the debug file of this build there");
+}
+
+static void note_other_build(struct file_search *search, const char *path)
+{
+	CLEANUP(buffer_deinit) struct buffer why = BUFFER_OR_EXIT;
+
+	buffer_printf(&why, "%s is of another build", path);
+	note_refused(search, buffer_string(&why));
+}
+
 /* Opens what is there if it has this build-id. */
 static bool open_build_id(
 	struct file_search *search, const char *path, const char *build_id, struct elf_image *image)
@@ -186,9 +203,13 @@ static bool open_build_id(
 	bool is_there = false;
 	struct error err;
 
-	if (!file_search_open(search, path, &opened, &is_there, &err))
+	if (!file_search_open(search, path, &opened, &is_there, &err)) {
+		if (is_there)
+			note_refused(search, err.message);
 		return false;
+	}
 	if (strcmp(opened.build_id, build_id) != 0) {
+		note_other_build(search, path);
 		elf_image_close(&opened);
 		return false;
 	}
@@ -276,15 +297,20 @@ static bool open_linked(struct file_search *search, const char *path, const stru
 	bool is_there = false;
 	struct error err;
 
-	if (strcmp(path, image->path) == 0 ||
-		!file_search_open(search, path, &opened, &is_there, &err))
+	if (strcmp(path, image->path) == 0)
 		return false;
+	if (!file_search_open(search, path, &opened, &is_there, &err)) {
+		if (is_there)
+			note_refused(search, err.message);
+		return false;
+	}
 	bool fits = is_debug_useful(&opened);
 	if (image->build_id[0] != '\0' && opened.build_id[0] != '\0')
 		fits = fits && strcmp(image->build_id, opened.build_id) == 0;
 	else if (fits)
 		fits = crc32_z(0, opened.data, opened.size) == crc;
 	if (!fits) {
+		note_other_build(search, path);
 		elf_image_close(&opened);
 		return false;
 	}

@@ -40,7 +40,7 @@ struct file_search {
 	const struct symbolizer_options *options;
 	pid_t pid;		       /* a live process to look through, 0 for none */
 	struct debuginfod *debuginfod; /* tried last; borrowed; NULL when not allowed */
-	struct buffer problem;	       /* why it could not be asked; empty when it could */
+	struct buffer problem; /* why debuginfod or what was found is of no use; empty when it is */
 	struct buffer hint;
 	pthread_mutex_t lock;
 	struct file_probe *probes;

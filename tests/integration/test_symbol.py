@@ -361,6 +361,20 @@ class Packaging(BuiltOnce):
         self.assertEqual(debug, module["debug_file"])
         self.assertEqual("", module["problem"])
 
+    def test_a_debug_file_that_cannot_be_used_is_not_called_missing(self):
+        self.strip()
+        debug = self.build_id_path(os.path.join(self.folder, "ids"))
+        self.keep_debug(debug)
+        whole = pathlib.Path(debug).read_bytes()
+        other = self.build("other", flags=["-g", "-O3"], link=["-Wl,--build-id=sha1"])
+        for contents, why in ((b"", ": not an ELF file"), (b"no program" * 100, ": not an ELF file"), (whole[:-100], "outside the file"),
+                              (pathlib.Path(other).read_bytes(), " is of another build")):
+            with self.subTest(why):
+                pathlib.Path(debug).write_bytes(contents)
+                module = self.ours(self.copy, sorted(self.expected), "--build-id-dir", os.path.join(self.folder, "ids"))[1]
+                self.assertIn(f"its debug file cannot be used: {debug}", module["problem"])
+                self.assertIn(why, module["problem"])
+
     def test_sysroot(self):
         root = os.path.join(self.folder, "root")
         self.strip()
