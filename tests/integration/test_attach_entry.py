@@ -284,7 +284,7 @@ class Refused(EntryCase):
                                                                    env={"PATH": "/usr/sbin:/sbin:/usr/bin:/bin"}).stdout)[0]
         shutil.copy(BUILD / "src/agent/libheapctl-preload.so", pathlib.Path(self.folder, name))
         _, message = self.heapctl("attach", process.pid, "--method", "entry", env={"LD_LIBRARY_PATH": self.folder}, code=1)
-        self.assertIn(f"cannot be decoded: {name} is missing (install Zydis: apt install libzydis", message)
+        self.assertIn(f"cannot be decoded: {name} has no decoder for it (install Zydis: apt install --reinstall libzydis", message)
         self.assertIsNone(agent_thread(process.pid))
         self.attach(process.pid)
 
