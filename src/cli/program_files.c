@@ -52,16 +52,19 @@ static bool exec_program(const char *name, struct error *err)
 		"/heapctl", /* installed, wherever the prefix was moved to */
 	};
 	char folder[PATH_MAX], path[2 * PATH_MAX];
+	int failure = ENOENT;
 
 	if (!own_folder(name, folder, err))
 		return false;
-	for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+	for (size_t i = 0; failure == ENOENT && i < sizeof places / sizeof places[0]; i++) {
 		snprintf(path, sizeof path, "%s%s/%s", folder, places[i], name);
 		execv(path, arguments);
-		if (errno != ENOENT)
-			return error_system(err, errno, "starting %s", path);
+		failure = errno;
 	}
-	error_set(err, ERROR_NOT_FOUND, "%s is not beside %s/heapctl", name, folder);
+	if (failure == ENOENT)
+		error_set(err, ERROR_NOT_FOUND, "%s is not beside %s/heapctl", name, folder);
+	else
+		error_system(err, failure, "starting %s", path);
 	return error_hint(err, "install all of heapctl: by a package, or by make install");
 }
 

@@ -46,6 +46,10 @@ class Help(Case):
         done = subprocess.run([alone, "send", "x.heap", "--to", "clickhouse://localhost/heap"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 1)
         self.assertIn(f"heapctl-fleet is not beside {alone}", done.stderr)
+        pathlib.Path(self.folder, "heapctl-fleet").write_text("no program")
+        os.chmod(os.path.join(self.folder, "heapctl-fleet"), 0o755)
+        done = subprocess.run([alone, "send", "x.heap", "--to", "clickhouse://localhost/heap"], capture_output=True, text=True)
+        self.assertIn(f"starting {self.folder}/heapctl-fleet: Exec format error (install all of heapctl", done.stderr)
 
     def test_a_url_that_is_not_for_heapctl_needs_no_second_binary(self):
         os.symlink(os.path.join(BUILD, "src/agent"), os.path.join(self.folder, "agent"))
