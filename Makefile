@@ -132,4 +132,4 @@ rpm:
 	@scripts/build-rpm $(BUILD)/rpm
 
 clean:
-	rm -rf build build-asan build-tsan build-fuzz build-coverage build-arm64* build-i386* build-musl demo
+	rm -rf build build-asan build-tsan build-fuzz build-coverage build-clang build-arm64* build-i386* build-musl demo

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/configure: what a build folder was set up for is noticed, on a project of three lines."""
+"""scripts/configure and scripts/build-tree: what a build folder was set up for is noticed, on a project of three lines."""
+import json
 import os
 import pathlib
 import shutil
@@ -26,8 +27,8 @@ class Configure(unittest.TestCase):
         shutil.copy(ROOT / "Makefile", tree)
         return tree
 
-    def make(self, *words, tree=None):
-        environment = {key: value for key, value in os.environ.items() if key not in ("PREFIX", "DESTDIR", "MAKEFLAGS", "BUILD")}
+    def make(self, *words, tree=None, **variables):
+        environment = {key: value for key, value in os.environ.items() if key not in ("PREFIX", "DESTDIR", "MAKEFLAGS", "BUILD")} | variables
         done = subprocess.run(["make", "-C", tree or self.tree, *words], env=environment, text=True, capture_output=True, timeout=120)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stderr
@@ -62,6 +63,50 @@ class Configure(unittest.TestCase):
         link = self.folder / "link"
         link.symlink_to(moved)
         self.assertEqual(self.make(tree=link), "")
+
+    def build_tree(self, name, code=0, **variables):
+        # A compiler's own variables would reach each tree.
+        environment = {key: value for key, value in os.environ.items() if key not in ("CC", "CC_LD")}
+        done = subprocess.run(["scripts/build-tree", name], cwd=self.tree, env=environment | variables, text=True, capture_output=True, timeout=120)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stderr
+
+    def option(self, name, build):
+        text = subprocess.run(["meson", "introspect", build, "--buildoptions"], cwd=self.tree, check=True, text=True, capture_output=True).stdout
+        return next(option["value"] for option in json.loads(text) if option["name"] == name)
+
+    def test_a_tree_of_the_tests_follows_the_options_of_its_script(self):
+        self.build_tree("tsan")
+        self.assertEqual(self.option("optimization", "build-tsan"), "1")
+        self.assertEqual(self.build_tree("tsan"), "")
+        script = self.tree / "scripts/build-tree"
+        script.write_text(script.read_text().replace("optimization=1", "optimization=2"))
+        self.assertIn("build-tsan was set up with another compiler or other options", self.build_tree("tsan"))
+        self.assertEqual(self.option("optimization", "build-tsan"), "2")
+        self.assertEqual(self.build_tree("tsan"), "")
+        self.assertIn("another compiler", self.build_tree("tsan", CC="gcc"))
+        # As a script set it up that did not note its options.
+        (self.tree / "build-tsan/configured-as").unlink()
+        self.assertIn("another compiler", self.build_tree("tsan", CC="gcc"))
+
+    def test_a_users_options_stay(self):
+        subprocess.run(["meson", "setup", "build", "-Doptimization=3"], cwd=self.tree, check=True, capture_output=True)
+        self.assertEqual(self.make(CC="gcc"), "")
+        self.assertEqual(self.option("optimization", "build"), "3")
+
+    def test_the_advice_for_a_tree_of_the_tests_installs_what_is_missing(self):
+        tools = self.folder / "bin"
+        tools.mkdir()
+        for name in ("bash", "sh", "mkdir", "flock", "cat", "meson", "ninja", "pkg-config"):
+            (tools / name).symlink_to(shutil.which(name))
+        self.assertIn("clang is missing (scripts/setup test installs it)", self.build_tree("asan", 1, PATH=str(tools)))
+        clang = tools / "clang"
+        clang.write_text("#!/bin/sh\ncase $1 in -print-prog-name=*) echo ${1#*=} ;; esac\n")
+        clang.chmod(0o755)
+        self.assertIn("ld.lld is missing (scripts/setup test installs it)", self.build_tree("asan", 1, PATH=str(tools)))
+        clang.write_text("#!/bin/sh\nexit 1\n")
+        self.assertIn("clang cannot link with -fsanitize=address,undefined (scripts/setup test installs the runtime)",
+                      self.build_tree("asan", 1, PATH=str(tools)))
 
 
 if __name__ == "__main__":
