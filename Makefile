@@ -63,7 +63,7 @@ coverage:
 
 # make fuzz TARGET=heap_v2 FUZZ_SECONDS=3600
 fuzz:
-	@scripts/fuzz "$(TARGET)" $(FUZZ_SECONDS)
+	@scripts/fuzz "$(TARGET)" "$(FUZZ_SECONDS)"
 
 bench:
 	@scripts/setup bench
