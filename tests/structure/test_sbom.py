@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The bill of materials is SPDX 2.3, and has what the linker used."""
+import hashlib
 import importlib.machinery
 import importlib.util
+import json
 import os
 import pathlib
 import re
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -39,12 +42,13 @@ DOCUMENT = record({
     "creationInfo": record({"created": text(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "creators": list_of(text(r"(Tool|Organization|Person): .+"), minItems=1)}),
     "packages": list_of(record(
         {"SPDXID": IDENTIFIER, "name": text(), "downloadLocation": text()}, versionInfo=text(), filesAnalyzed={"type": "boolean"}, licenseConcluded=LICENSE,
+        packageVerificationCode=record({"packageVerificationCodeValue": text("[0-9a-f]{40}")}), licenseInfoFromFiles=list_of(LICENSE, minItems=1),
         licenseDeclared=LICENSE, copyrightText=text(), supplier=text(r"(Organization|Person): .+|NOASSERTION"),
         externalRefs=list_of(record({"referenceCategory": {"enum": ["PACKAGE-MANAGER"]}, "referenceType": {"enum": ["purl"]},
                                      "referenceLocator": text(r"pkg:deb/debian/[a-z0-9+.-]+@[^@?]+\?arch=source")}))), minItems=2),
     "files": list_of(record({"SPDXID": IDENTIFIER, "fileName": text(r"\./.+"), "checksums": list_of(record(
         {"algorithm": {"enum": ["SHA1", "SHA256"]}, "checksumValue": text("[0-9a-f]{40}([0-9a-f]{24})?")}), minItems=1)},
-        licenseConcluded=LICENSE, copyrightText=text()), minItems=1),
+        licenseConcluded=LICENSE, licenseInfoInFiles=list_of(LICENSE), copyrightText=text()), minItems=1),
     "relationships": list_of(record({"spdxElementId": IDENTIFIER, "relatedSpdxElement": IDENTIFIER,
                                      "relationshipType": {"enum": ["DESCRIBES", "CONTAINS", "STATIC_LINK", "DYNAMIC_LINK"]}}), minItems=1),
     "hasExtractedLicensingInfos": list_of(record({"licenseId": text(r"LicenseRef-[A-Za-z0-9.-]+"), "extractedText": text(), "name": text()})),
@@ -86,9 +90,30 @@ class Document(unittest.TestCase):
             self.assertIn(link["spdxElementId"], {*identifiers, "SPDXRef-DOCUMENT"})
             self.assertIn(link["relatedSpdxElement"], identifiers)
 
+    def test_it_has_the_files_as_they_are_installed(self):
+        """Section 7.8 of the specification: only a package whose files were analyzed has files; 7.9 says how its code is made."""
+        containing = {link["spdxElementId"] for link in self.document["relationships"] if link["relationshipType"] == "CONTAINS"}
+        self.assertEqual(containing, {package["SPDXID"] for package in self.document["packages"] if package["filesAnalyzed"]})
+        installed = json.loads(subprocess.run(["meson", "introspect", BUILD, "--installed"], check=True, capture_output=True, text=True).stdout)
+        # The link for the linker is no file of its own.
+        installed = {source: place for source, place in installed.items() if not place.endswith("/libheapctl.so")}
+        self.assertEqual({entry["fileName"] for entry in self.document["files"]}, {"." + place for place in installed.values()})
+        sums = sorted(hashlib.sha1(pathlib.Path(source).read_bytes()).hexdigest() for source in installed)
+        own = next(package for package in self.document["packages"] if package["SPDXID"] in containing)
+        self.assertEqual(own["packageVerificationCode"], {"packageVerificationCodeValue": hashlib.sha1("".join(sums).encode()).hexdigest()})
+
+    def test_the_files_of_a_folder_are_those_in_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder, "usr/bin/heapctl")
+            program.parent.mkdir(parents=True)
+            program.write_bytes(b"\x7fELF")
+            pathlib.Path(folder, "usr/README").write_text("Read me.")
+            (program.parent / "link").symlink_to(program)
+            self.assertEqual(load().installed_files(BUILD, folder), {"./usr/bin/heapctl": program, "./usr/README": pathlib.Path(folder, "usr/README")})
+
     def test_it_has_the_libraries_of_the_command(self):
         links = {(link["relationshipType"], self.names[link["relatedSpdxElement"]]) for link in self.document["relationships"]
-                 if self.names.get(link["spdxElementId"]) == "./heapctl"}
+                 if self.names.get(link["spdxElementId"], "").endswith("/bin/heapctl")}
         self.assertIn(("DYNAMIC_LINK", "glibc"), links)
         linked = {name for _, name in links}
         self.assertLessEqual({"zlib", "libzstd", "pcre2", "jansson", "libdeflate", "xz-utils", "libiberty"}, linked)
