@@ -5,6 +5,7 @@
 BUILD   ?= build
 # An installation elsewhere: make install PREFIX=/opt. Kept by the build folder; /usr/local at first.
 PREFIX  ?=
+# In the folder of make, where it is relative.
 DESTDIR ?=
 # One test: make test TEST=heap_v2, and of its cases those that a glob matches: CASE='addresses*'
 TEST    ?=
@@ -26,7 +27,7 @@ all: configured
 	@scripts/link-products $(BUILD)
 
 configured:
-	@scripts/configure $(BUILD) $(if $(PREFIX),--prefix='$(PREFIX)')
+	@scripts/configure $(BUILD) $(if $(PREFIX),--prefix='$(subst ','\'',$(PREFIX))')
 
 demo:
 	@scripts/setup demo
@@ -93,7 +94,7 @@ format:
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
 
 install: all
-	@DESTDIR="$(DESTDIR)" meson install -C $(BUILD) --no-rebuild --quiet
+	@DESTDIR='$(subst ','\'',$(if $(filter-out /%,$(firstword $(DESTDIR))),$(CURDIR)/)$(DESTDIR))' meson install -C $(BUILD) --no-rebuild --quiet
 
 # The sources of the last commit, build/heapctl-VERSION.tar.xz.
 dist:

@@ -27,10 +27,10 @@ class Configure(unittest.TestCase):
         shutil.copy(ROOT / "Makefile", tree)
         return tree
 
-    def make(self, *words, tree=None, **variables):
+    def make(self, *words, tree=None, code=0, **variables):
         environment = {key: value for key, value in os.environ.items() if key not in ("PREFIX", "DESTDIR", "MAKEFLAGS", "BUILD")} | variables
         done = subprocess.run(["make", "-C", tree or self.tree, *words], env=environment, text=True, capture_output=True, timeout=120)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.returncode, code, done.stderr)
         return done.stderr
 
     def installed(self, *words):
@@ -45,6 +45,33 @@ class Configure(unittest.TestCase):
         self.assertEqual(self.installed(), {("/usr/local", "/usr/local")})
         self.assertEqual(self.installed("PREFIX=/opt/heapctl"), {("/opt/heapctl", "/opt/heapctl")})
         self.assertEqual(self.installed(), {("/opt/heapctl", "/opt/heapctl")})
+
+    def test_a_relative_destination_is_in_the_folder_of_make(self):
+        self.make("install", "DESTDIR=out of it's")
+        self.assertEqual((self.tree / "out of it's/usr/local/share/where").read_text(), "/usr/local\n")
+
+    def test_a_prefix_that_units_cannot_name_is_refused(self):
+        for is_set_up in (False, True):
+            for prefix in ("opt", "/o pt", "/it's", '/"opt"', "/100%", "/a\\b"):
+                with self.subTest(prefix, is_set_up=is_set_up):
+                    self.assertIn(f"configure: the prefix '{prefix}' ", self.make(f"PREFIX={prefix}", code=2))
+            self.make()
+
+    def test_the_reason_of_meson_is_shown(self):
+        tools = self.folder / "bin"
+        tools.mkdir()
+        (tools / "meson").write_text("#!/bin/sh\necho 'ERROR: the reason'\nexit 1\n")
+        (tools / "meson").chmod(0o755)
+        path = f"{tools}:{os.environ['PATH']}"
+        self.assertIn("ERROR: the reason", self.make(code=2, PATH=path))
+        self.make()
+        self.assertIn("ERROR: the reason", self.make("PREFIX=/opt", code=2, PATH=path))
+
+    def test_a_folder_that_cannot_be_written_is_named(self):
+        (self.folder / "file").touch()
+        said = self.make(f"BUILD={self.folder}/file/build", code=2)
+        self.assertIn("Not a directory", said)
+        self.assertIn("/file/build cannot be written; make BUILD=FOLDER builds elsewhere", said)
 
     def test_a_copied_tree_is_built_from_its_own_sources(self):
         self.make()
