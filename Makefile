@@ -20,7 +20,7 @@ UBSAN_OPTIONS ?= print_stacktrace=1:halt_on_error=1
 TSAN_OPTIONS  ?= halt_on_error=1:suppressions=$(CURDIR)/tests/support/tsan.supp
 export ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
 
-.PHONY: all configured demo test check check-asan check-tsan check-arm64 check-i386 check-musl coverage fuzz bench pictures soak lint format golden install dist deb check-deb rpm tarball sbom release site clean
+.PHONY: all configured checkout demo test check check-asan check-tsan check-arm64 check-i386 check-musl coverage fuzz bench pictures soak lint format golden install dist deb check-deb rpm tarball sbom release site clean
 
 all: configured
 	@ninja -C $(BUILD) --quiet
@@ -28,6 +28,10 @@ all: configured
 
 configured:
 	@scripts/configure $(BUILD) $(if $(PREFIX),--prefix='$(subst ','\'',$(PREFIX))')
+
+# What is made of a commit, or reads the list of files that git has.
+checkout:
+	@[ -e .git ] || { echo 'make: this needs a git checkout, and these sources are none' >&2; exit 1; }
 
 demo:
 	@scripts/setup demo
@@ -85,23 +89,23 @@ soak: all
 	@scripts/soak $(BUILD)
 
 # After building: it reads the products.
-lint:
+lint: checkout
 	@scripts/setup lint
 	@$(MAKE) --no-print-directory all
 	@scripts/lint $(BUILD)
 
-format:
+format: checkout
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
 
 install: all
 	@DESTDIR='$(subst ','\'',$(if $(filter-out /%,$(firstword $(DESTDIR))),$(CURDIR)/)$(DESTDIR))' meson install -C $(BUILD) --no-rebuild --quiet
 
 # The sources of the last commit, build/heapctl-VERSION.tar.xz.
-dist:
+dist: checkout
 	@scripts/dist $(BUILD)
 
 # Debian packages of the last commit, in build/deb. check-deb tries them in a bare root, which takes minutes.
-deb:
+deb: checkout
 	@scripts/setup package
 	@scripts/build-deb $(BUILD)/deb
 
@@ -109,7 +113,7 @@ check-deb: deb
 	@scripts/check-deb $(BUILD)/deb
 
 # The command as one static file, and the agent: build/tarball.
-tarball:
+tarball: checkout
 	@scripts/setup package
 	@scripts/build-tarball $(BUILD)/tarball
 
@@ -123,12 +127,12 @@ site: all
 	@scripts/site $(BUILD)
 
 # All that a release publishes, in build/release.
-release:
+release: checkout
 	@scripts/setup package
 	@scripts/release $(BUILD)
 
 # RPM packages of the last commit, in build/rpm, which rpmlint checks.
-rpm:
+rpm: checkout
 	@scripts/setup package
 	@scripts/build-rpm $(BUILD)/rpm
 

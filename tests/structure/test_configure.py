@@ -91,6 +91,11 @@ class Configure(unittest.TestCase):
         link.symlink_to(moved)
         self.assertEqual(self.make(tree=link), "")
 
+    def test_what_needs_git_says_so(self):
+        for target in ("lint", "format", "dist", "deb", "rpm", "tarball", "release"):
+            with self.subTest(target):
+                self.assertIn("make: this needs a git checkout, and these sources are none", self.make(target, code=2))
+
     def build_tree(self, name, code=0, **variables):
         # A compiler's own variables would reach each tree.
         environment = {key: value for key, value in os.environ.items() if key not in ("CC", "CC_LD")}
