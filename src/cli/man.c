@@ -87,13 +87,16 @@ static void print_examples(const char *examples)
 	puts(".RE\n.fi");
 }
 
+/* As the descriptions of diff and view say. */
+static bool has_options_of_report(const struct verb *verb)
+{
+	return verb->options == report_option_table && verb != &verb_report;
+}
+
 /* `group_heading` is the roff request for the heading of a group of options. */
 static void print_options(const struct verb *verb, const char *group_heading)
 {
-	/* Those of diff are report's, as its description says. */
-	const bool has_own = verb->options != report_option_table || verb == &verb_report;
-
-	for (const struct verb_option *o = has_own ? verb->options : NULL;
+	for (const struct verb_option *o = has_options_of_report(verb) ? NULL : verb->options;
 		o != NULL && o->name != NULL; o++) {
 		if (o->group != NULL) {
 			fputs(group_heading, stdout);
@@ -156,7 +159,10 @@ static void print_verb_page(const struct verb *verb)
 		puts(".SH EXAMPLES");
 		print_examples(verb->examples);
 	}
-	puts(".SH SEE ALSO\n.BR heapctl (1)\nfor what a TARGET and a DURATION are, the exit "
+	puts(".SH SEE ALSO");
+	if (has_options_of_report(verb))
+		puts(".BR heapctl\\-report (1)\nfor the options,");
+	puts(".BR heapctl (1)\nfor what a TARGET and a DURATION are, the exit "
 	     "status, the environment and the other verbs");
 }
 

@@ -132,6 +132,10 @@ class Manual(Case):
         result = subprocess.run([need("mandoc"), "-T", "lint", "-W", "warning", page], capture_output=True, text=True)
         self.assertEqual(result.stdout, "")
 
+    def test_the_page_with_the_options_is_named(self):
+        for verb, is_named in (("diff", True), ("view", True), ("report", False), ("dump", False)):
+            self.assertEqual(".BR heapctl\\-report (1)\n" in self.heapctl("man", verb)[0], is_named, verb)
+
     def test_it_has_every_verb_and_option(self):
         page = self.heapctl("man")[0].replace("\\-", "-")
         for verb in CONTROL:
