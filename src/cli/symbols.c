@@ -58,7 +58,8 @@ static bool make_place(const struct symbols_request *request, const char *build_
 	}
 	buffer_append_string(place, folder);
 	if (!file_search_index_path(build_id, place))
-		return error_set(err, ERROR_INPUT, "its build-id is too short");
+		return error_set(
+			err, ERROR_INPUT, "the build-id %s is too short for a path", build_id);
 	CLEANUP(free_cleanup) char *parent = xstrdup(buffer_string(place));
 	*strrchr(parent, '/') = '\0';
 	return file_make_folder(parent, request->folder == NULL ? 0700 : 0755, err);
@@ -76,6 +77,8 @@ static bool save(const struct symbols_request *request, const struct symbol_inde
 		buffer_append_string(place, request->output);
 	else if (!make_place(request, summary->build_id, place, err))
 		return false;
+	if (!symbol_index_may_replace(buffer_string(place), summary->source, err))
+		return false;
 	const mode_t mode = request->output == NULL && request->folder == NULL ? 0600 : 0644;
 	return file_write(buffer_string(place), index->data, index->size, mode, err);
 }
@@ -90,9 +93,10 @@ static bool make_index(const struct symbols_request *request, const char *path, 
 	CLEANUP(buffer_deinit) struct buffer place = BUFFER_OR_EXIT;
 	CLEANUP(symbol_index_summary_deinit) struct symbol_index_summary summary = { 0 };
 
-	if (!symbol_index_make(path, &symbols, &index, &summary, err) ||
-		!save(request, &summary, &index, &place, err))
+	if (!symbol_index_make(path, &symbols, &index, &summary, err))
 		return false;
+	if (!save(request, &summary, &index, &place, err))
+		return error_prefix(err, "%s", path);
 	fprintf(stderr, "%s: %s, %.1f %% of %s: %" PRIu64 " functions, %" PRIu64 " ranges",
 		buffer_string(&place),
 		quantity_format(QUANTITY_BYTES, (double)index.size, false).text,

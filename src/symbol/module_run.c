@@ -282,14 +282,23 @@ static void open_dwarf(struct symbol_module *module)
 	set_problem(module, "", ""); /* of an index that cannot be used */
 }
 
-/* Takes the answers of an index; false when it cannot be used, and then says why. */
-static bool take_index(struct symbol_module *module, const struct elf_image *image)
+/*
+ * Takes the answers of an index of this source or a better one; false when there is none, and where
+ * it cannot be used, says why.
+ */
+static bool take_index(
+	struct symbol_module *module, const struct elf_image *image, enum symbol_source least)
 {
 	struct module_work *const work = module->work;
 	struct error err;
 
 	if (!symbol_index_open(image, &work->search.budget, &work->index, &err)) {
 		set_problem(module, err.message, err.hint);
+		return false;
+	}
+	if (symbol_index_source(work->index) < least) {
+		symbol_index_free(work->index);
+		work->index = NULL;
 		return false;
 	}
 	module->report.source = symbol_index_source(work->index);
@@ -304,15 +313,15 @@ static bool take_index(struct symbol_module *module, const struct elf_image *ima
 }
 
 /* The same with the index in the cache, or the one that was found in place of the file. */
-static bool find_in_index(struct symbol_module *module)
+static bool find_in_index(struct symbol_module *module, enum symbol_source least)
 {
 	struct module_work *const work = module->work;
 
 	if (symbol_index_exists(&work->image))
-		return take_index(module, &work->image);
+		return take_index(module, &work->image, SYMBOL_SOURCE_NONE);
 	if (!file_search_index(&work->search, work->image.build_id, &work->debug))
 		return false;
-	if (take_index(module, &work->debug)) {
+	if (take_index(module, &work->debug, least)) {
 		module->report.debug_file = module_keep(module, work->debug.path);
 		return true;
 	}
@@ -380,12 +389,16 @@ void module_locate(struct symbol_module *module)
 	module->report.file = module_keep(module, work->image.path);
 	module->report.build_id = module_keep(module, work->image.build_id);
 	translate_queries(module, &work->image);
-	if (find_in_index(module))
+	if (find_in_index(module, SYMBOL_SOURCE_DWARF))
 		return;
 	if (work->image.has_code && file_search_debug(&work->search, &work->image, &work->debug))
 		module->report.debug_file = module_keep(module, work->debug.path);
 	/* An index that was found as a debug file is. */
-	if (symbol_index_exists(&work->debug) && take_index(module, &work->debug))
+	if (symbol_index_exists(&work->debug) &&
+		take_index(module, &work->debug, SYMBOL_SOURCE_NONE))
+		return;
+	/* One without files and lines is better than nothing. */
+	if (work->debug.data == NULL && find_in_index(module, SYMBOL_SOURCE_TABLE))
 		return;
 	match_symbols(module);
 	open_dwarf(module);
@@ -428,11 +441,16 @@ static bool is_at_its_path(const struct symbol_module *module)
 	return real != NULL && strcmp(real, module->path) == 0;
 }
 
+static bool has_full_index(const struct module_work *work)
+{
+	return work->index != NULL && symbol_index_source(work->index) == SYMBOL_SOURCE_DWARF;
+}
+
 bool module_wants_package(const struct symbol_module *module)
 {
 	const struct module_work *const work = module->work;
 
-	return work->image.data != NULL && work->dwarf == NULL && work->index == NULL &&
+	return work->image.data != NULL && work->dwarf == NULL && !has_full_index(work) &&
 	       module->path[0] == '/' && is_at_its_path(module);
 }
 
@@ -459,7 +477,7 @@ void module_explain(struct symbol_module *module, const char *package)
 {
 	const struct module_work *const work = module->work;
 
-	if (work->image.data == NULL || work->index != NULL || module->report.problem[0] != '\0' ||
+	if (work->image.data == NULL || has_full_index(work) || module->report.problem[0] != '\0' ||
 		strcmp(module->path, "[vdso]") == 0)
 		return;
 	if (work->dwarf == NULL && work->search.problem.size != 0) {

@@ -10,6 +10,7 @@
 #include "symbol/boundaries.h"
 #include "symbol/dwarf.h"
 #include "symbol/file_search.h"
+#include "symbol/symbol_index.h"
 #include "symbol/symbol_index_encode.h"
 #include "symbol/symbol_table.h"
 #include "symbol/work.h"
@@ -35,6 +36,43 @@ void symbol_index_summary_deinit(struct symbol_index_summary *summary)
 {
 	free(summary->debug_file);
 	*summary = (struct symbol_index_summary){ 0 };
+}
+
+/* NULL where the index may be written over what the image has. */
+static const char *reason_to_keep(const struct elf_image *image, enum symbol_source source)
+{
+	CLEANUP(symbol_index_cleanup) struct symbol_index *index = NULL;
+	struct work_budget budget;
+	struct error ignored;
+
+	work_budget_init(&budget);
+	if (!symbol_index_exists(image))
+		return "is no index of symbols";
+	if (!symbol_index_open(image, &budget, &index, &ignored))
+		return NULL;
+	return symbol_index_source(index) > source
+		       ? "was made with the debug information, which this one lacks"
+		       : NULL;
+}
+
+bool symbol_index_may_replace(const char *path, enum symbol_source source, struct error *err)
+{
+	struct elf_image image;
+	struct error ignored;
+	struct stat status;
+
+	/* A device, a pipe and an empty file lose nothing. */
+	if (stat(path, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0)
+		return true;
+	const bool is_elf = elf_image_open(path, &image, &ignored);
+	const char *const reason =
+		is_elf ? reason_to_keep(&image, source) : "is no index of symbols";
+	if (is_elf)
+		elf_image_close(&image);
+	if (reason == NULL)
+		return true;
+	error_set(err, ERROR_STATE, "%s exists, and %s", path, reason);
+	return error_hint(err, "write elsewhere, or remove it");
 }
 
 static void making_init(struct making *making, const struct symbolizer_options *options)
@@ -215,8 +253,9 @@ bool symbol_index_make(const char *path, const struct symbolizer_options *option
 	made.source = answer_all(&making);
 	if (!check_complete(&making, path, err))
 		return false;
-	if (made.source == SYMBOL_SOURCE_NONE) {
-		error_set(err, ERROR_INPUT, "%s: it has no symbols", path);
+	if (made.source < SYMBOL_SOURCE_TABLE) {
+		error_set(err, ERROR_INPUT, "%s: it has %s, and its debug file was not found", path,
+			made.source == SYMBOL_SOURCE_NONE ? "no symbols" : "exported symbols only");
 		return error_hint(err, "give the debug file, or point --build-id-dir at it");
 	}
 	const struct symbol_ranges ranges = { making.boundaries.vaddrs, making.chain_of,

@@ -28,9 +28,16 @@ struct symbol_index_summary {
 void symbol_index_summary_deinit(struct symbol_index_summary *summary);
 
 /*
+ * Whether an index of this source may be written to the path: there is nothing to lose there, or an
+ * index that is not better. ERROR_STATE.
+ */
+MUST_CHECK bool symbol_index_may_replace(
+	const char *path, enum symbol_source source, struct error *err);
+
+/*
  * Appends the index of a program, a library or a debug file to `out`. The options say where its
- * debug file is searched for. ERROR_INPUT for a file without a build-id or without symbols, and for
- * a damaged one. Its place below a folder is that of file_search_index_path.
+ * debug file is searched for. ERROR_INPUT for a file without a build-id, one that has exported
+ * symbols only, and a damaged one. Its place below a folder is that of file_search_index_path.
  */
 MUST_CHECK bool symbol_index_make(const char *path, const struct symbolizer_options *options,
 	struct buffer *out, struct symbol_index_summary *summary, struct error *err);

@@ -70,7 +70,8 @@ class SameAnswers(IndexCase):
         self.index("--folder", self.ids, path)
         found, module = self.ask_tool(self.strip(path), addresses, "--build-id-dir", self.ids)
         self.assertEqual(self.place(self.ids, path), module["debug_file"])
-        self.assertEqual(("", source), (module["problem"], module["source"]))
+        problem = "" if source == "dwarf" else "no files and lines: its debug file was not found"
+        self.assertEqual((problem, source), (module["problem"], module["source"]))
         for mine, theirs in zip(found, expected):
             # The stripped program tells where functions begin that have no name; so does the other.
             self.assertEqual(theirs, mine, hex(mine["address"]))
@@ -224,6 +225,44 @@ class Use(IndexCase):
         self.check_refused(text, "not an ELF file")
         self.check_refused(self.folder, "not a regular file")
         self.check_refused("/dev/null", "not a regular file")
+
+    def test_exported_symbols_alone_are_not_enough(self):
+        self.check_refused(self.strip(self.program), "it has exported symbols only, and its debug file was not found", "--build-id-dir")
+
+    def keep_debug(self):
+        debug = self.place(self.ids, self.program)
+        os.makedirs(os.path.dirname(debug))
+        run("objcopy", "--only-keep-debug", self.program, debug)
+        return debug
+
+    def test_one_without_lines_does_not_replace_the_debug_file(self):
+        """Neither in the search nor on the disk."""
+        bare = os.path.join(self.folder, "bare")
+        run("objcopy", "--strip-debug", self.program, bare)
+        stripped = self.strip(self.program)
+        self.assertIn("no debug information, so no lines", self.index(bare))
+        found, module = self.ask_tool(stripped, self.addresses, "--cache-dir", self.cache)
+        self.assertEqual(("table", self.place(self.cache, self.program)), (module["source"], module["debug_file"]))
+        self.assertIn("no files and lines: its debug file was not found", module["problem"])
+        self.keep_debug()
+        found, module = self.ask_tool(stripped, self.addresses, "--cache-dir", self.cache, "--build-id-dir", self.ids)
+        self.assertEqual((self.expected, ""), (found, module["problem"]))
+        self.index(self.program)
+        self.check_refused(bare, "was made with the debug information, which this one lacks (write elsewhere, or remove it)")
+        self.assertEqual(self.expected, self.ask_tool(stripped, self.addresses, "--cache-dir", self.cache)[0])
+
+    def test_what_is_no_index_is_not_replaced(self):
+        debug = self.keep_debug()
+        program = pathlib.Path(self.program).read_bytes()
+        for arguments in (["--folder", self.ids, debug], [self.program, "-o", self.program], [self.program, "-o", debug], [self.program, "-o", __file__]):
+            with self.subTest(arguments):
+                result = self.heapctl("symbols", "index", *arguments)
+                self.assertEqual(1, result.returncode)
+                self.assertIn("exists, and is no index of symbols (write elsewhere, or remove it)", result.stderr)
+        self.assertEqual(program, pathlib.Path(self.program).read_bytes())
+        place = os.path.join(self.folder, "an index")
+        for _ in range(2):
+            self.index(self.program, "-o", place)
 
     def test_part_of_the_debug_information_is_not_enough(self):
         path = build_in(os.path.join(self.folder, "split"), flags=["-g", "-gsplit-dwarf"])
