@@ -125,7 +125,7 @@ class Document(unittest.TestCase):
                           or entry["licenseDeclared"] == "NOASSERTION"], [])
 
     def test_the_installed_program_is_a_program(self):
-        """A folder of data and a completion have its name."""
+        """A folder of data, a completion and a link have its name."""
         with tempfile.TemporaryDirectory() as folder:
             for place in ("a/heapctl", "share/completions", "usr/bin"):
                 os.makedirs(os.path.join(folder, place))
@@ -133,6 +133,8 @@ class Document(unittest.TestCase):
             self.assertIsNone(load().find_installed(folder, "heapctl"))
             program = pathlib.Path(folder, "usr/bin/heapctl")
             program.write_bytes(b"\x7fELF")
+            # As Traffic Server's folder has one for the plugin.
+            pathlib.Path(folder, "share/heapctl").symlink_to(program)
             self.assertEqual(load().find_installed(folder, "heapctl"), program)
 
 
