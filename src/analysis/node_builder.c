@@ -306,7 +306,8 @@ static uint32_t make_node(struct node_builder *builder, const struct profile_loc
 		node.address = place.address - into;
 	} else if (builder->rules.regardless_of_module) {
 		key.module = "";
-	} else if (place.module == NULL || !place.module->differs) {
+	} else if (!builder->rules.regardless_of_start_line &&
+		   (place.module == NULL || !place.module->differs)) {
 		key.start_line = frame->start_line;
 	}
 	return find_or_add(builder, &key, &node);

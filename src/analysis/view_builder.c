@@ -424,6 +424,26 @@ static bool has_modules_in_part(const struct view_input *inputs, size_t count)
 	return false;
 }
 
+enum start_lines { START_LINES_UNKNOWN, START_LINES_MISSING, START_LINES_KNOWN };
+
+static enum start_lines start_lines_of(const struct profile *profile)
+{
+	for (size_t i = 0; i < profile->frame_count; i++)
+		if (profile->frames[i].start_line != 0)
+			return START_LINES_KNOWN;
+	return profile->frame_count == 0 ? START_LINES_UNKNOWN : START_LINES_MISSING;
+}
+
+/* Symbolized profiles have none: beside one with them, each function would be two. */
+static bool has_start_lines_in_part(const struct view_input *inputs, size_t count)
+{
+	bool is_seen[START_LINES_KNOWN + 1] = { false };
+
+	for (size_t i = 0; i < count; i++)
+		is_seen[start_lines_of(inputs[i].profile)] = true;
+	return is_seen[START_LINES_MISSING] && is_seen[START_LINES_KNOWN];
+}
+
 static const char *describe_sampling(struct view *view, const struct profile *profile)
 {
 	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
@@ -453,6 +473,8 @@ bool view_build(const struct view_input *inputs, size_t input_count,
 	const struct node_rules rules = {
 		.no_inlines = request->no_inlines,
 		.regardless_of_module = has_modules_in_part(inputs, input_count),
+		.regardless_of_start_line =
+			input_count > 1 && has_start_lines_in_part(inputs, input_count),
 	};
 
 	if (!view_check_inputs(inputs, input_count, err))

@@ -32,7 +32,9 @@ static void warn_of_programs(const struct profile *base, const struct profile *n
 	const char *const before = path_base_name(profile_main_path(base));
 	const char *const after = path_base_name(profile_main_path(now));
 
-	if (*before != '\0' && *after != '\0' && strcmp(before, after) != 0)
+	/* A profile of another form may have the name of the program, and no path. */
+	if (*before != '\0' && *after != '\0' && strcmp(before, after) != 0 &&
+		strcmp(profile_program_name(base), profile_program_name(now)) != 0)
 		verb_warn("%s is of %s, %s of %s: a difference of two programs means little",
 			base->name, profile_program_name(base), now->name,
 			profile_program_name(now));

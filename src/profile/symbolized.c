@@ -183,10 +183,33 @@ static void set_frames(
 	}
 }
 
-/* An address as the only name means that there is no name. */
+/* An address, or "??", as the only name means that there is no name. */
 static bool is_name(const struct symbol *symbol)
 {
-	return symbol != NULL && symbol->names.size != 0 && !text_starts(&symbol->names, "0x");
+	return symbol != NULL && symbol->names.size != 0 && !text_starts(&symbol->names, "0x") &&
+	       !(symbol->names.size == 2 && text_starts(&symbol->names, "??"));
+}
+
+/* The start of a function without a name, as function_start() writes it; false for a name. */
+static bool take_function_start(const struct profile *profile, struct profile_location *location,
+	const struct text_line *name)
+{
+	static const char middle[] = "]+0x";
+	const char *const at = memmem(name->text, name->size, middle, sizeof middle - 1);
+
+	if (name->text[0] != '[' || at == NULL || location->mapping == PROFILE_NONE)
+		return false;
+	const char *const digits = at + sizeof middle - 1;
+	struct cursor number = cursor_over(digits, (size_t)(name->text + name->size - digits));
+	const uint64_t offset = text_hexadecimal(&number);
+	if (!cursor_ok(&number) || cursor_left(&number) != 0)
+		return false;
+	const struct profile_mapping *const mapping = &profile->mappings[location->mapping];
+	const uint64_t start = offset - mapping->file_offset + mapping->start;
+	if (offset < mapping->file_offset || start > location->address)
+		return false;
+	location->function_start = start;
+	return true;
 }
 
 static void name_locations(
@@ -199,7 +222,7 @@ static void name_locations(
 		const struct symbol *symbol = find_symbol(table, location->address - 1);
 		if (location->is_exact || !is_name(symbol))
 			symbol = find_symbol(table, location->address);
-		if (is_name(symbol))
+		if (is_name(symbol) && !take_function_start(profile, location, &symbol->names))
 			set_frames(profile, location, symbol);
 		if (profile_is_full(profile))
 			cursor_fail(in, PROFILE_FULL_PROBLEM);
@@ -235,8 +258,10 @@ static bool read_profile(struct cursor *in, struct profile *profile, struct erro
 	if (at_section(in, "symbol") && text_line(in, &title))
 		read_symbols(in, &table, profile);
 	const bool done = cursor_ok(in) && read_body(in, profile, err);
-	if (done)
+	if (done) {
+		profile_assign_mappings(profile);
 		name_locations(in, profile, &table);
+	}
 	u64_table_deinit(&table.addresses);
 	free(table.symbols);
 	return done && cursor_ok(in);

@@ -724,6 +724,19 @@ class Report(unittest.TestCase):
         theirs = subprocess.run([need("jeprof"), "--text", "--show_bytes", raw], text=True, capture_output=True, check=True).stdout
         self.assertEqual(rows(theirs)["load_table"], (TABLE, TABLE))
 
+    def test_another_form_of_a_profile_is_no_difference(self):
+        forms = [self.first, self.path("of.raw"), self.path("of.pb.gz")]
+        run("report", "--raw", "-o", forms[1], self.first)
+        run("report", "--pprof", "-o", forms[2], self.first)
+        for base in forms:
+            for now in forms:
+                with self.subTest(base=base, now=now):
+                    difference = run("diff", "--text", base, now)
+                    self.assertIn(b"all changes: 0.0 MB", difference.stdout)
+                    self.assertNotIn(b"difference of two programs", difference.stderr)
+        names = [line.split(maxsplit=5)[5] for line in text("report", *forms).splitlines()[1:]]
+        self.assertEqual(len(names), len(set(names)))
+
     def test_binary_output_stays_off_the_terminal(self):
         main, terminal = pty.openpty()
         try:
