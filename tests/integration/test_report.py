@@ -731,8 +731,8 @@ class Report(unittest.TestCase):
         for base in forms:
             for now in forms:
                 with self.subTest(base=base, now=now):
-                    difference = run("diff", "--text", base, now)
-                    self.assertIn(b"all changes: 0.0 MB", difference.stdout)
+                    difference = run("diff", "--text", "--show_bytes", base, now)
+                    self.assertRegex(difference.stdout, rb"^Total: 0 B\n.*, all changes: 0 B ")
                     self.assertNotIn(b"difference of two programs", difference.stderr)
         names = [line.split(maxsplit=5)[5] for line in text("report", *forms).splitlines()[1:]]
         self.assertEqual(len(names), len(set(names)))
