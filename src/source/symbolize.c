@@ -78,7 +78,9 @@ static size_t hand_out(const struct batch *batch, size_t next, struct profile *p
 			profile_copy_frame(profile, &texts, &frame);
 		}
 		location->frame_count = (uint32_t)result.frame_count;
-		location->function_start = result.function_start;
+		/* The profile may say what a file that is gone no longer does. */
+		if (result.function_start != 0)
+			location->function_start = result.function_start;
 	}
 	return next;
 }
