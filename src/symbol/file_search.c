@@ -304,13 +304,16 @@ static bool open_linked(struct file_search *search, const char *path, const stru
 			note_refused(search, err.message);
 		return false;
 	}
-	bool fits = is_debug_useful(&opened);
+	/* Another path of the stripped program itself is not. */
+	const bool is_useful = is_debug_useful(&opened);
+	bool fits = is_useful;
 	if (image->build_id[0] != '\0' && opened.build_id[0] != '\0')
 		fits = fits && strcmp(image->build_id, opened.build_id) == 0;
 	else if (fits)
 		fits = crc32_z(0, opened.data, opened.size) == crc;
 	if (!fits) {
-		note_other_build(search, path);
+		if (is_useful)
+			note_other_build(search, path);
 		elf_image_close(&opened);
 		return false;
 	}

@@ -375,6 +375,18 @@ class Packaging(BuiltOnce):
                 self.assertIn(f"its debug file cannot be used: {debug}", module["problem"])
                 self.assertIn(why, module["problem"])
 
+    def test_the_stripped_program_at_another_path_is_no_debug_file(self):
+        """The link has the name of the program, which a link leads to as well."""
+        self.strip()
+        name = os.path.basename(self.copy)
+        place = os.path.join(self.folder, ".debug")
+        self.keep_debug(os.path.join(place, name))
+        run("objcopy", f"--add-gnu-debuglink={place}/{name}", self.copy)
+        os.unlink(os.path.join(place, name))
+        os.symlink(self.copy, os.path.join(place, name))
+        module = self.ours(self.copy, sorted(self.expected))[1]
+        self.assertIn("its debug file was not found", module["problem"])
+
     def test_sysroot(self):
         root = os.path.join(self.folder, "root")
         self.strip()
