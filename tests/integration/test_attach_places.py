@@ -224,7 +224,8 @@ class Users(PlacesCase):
         self.attach(process.pid)
         self.tell(process, 65534)
         self.detach(process.pid)
-        self.assertEqual(os.listdir(self.agents), [f"{process.pid}.sock"])
+        # Abandoned, it is removed by any search for agents on this machine.
+        self.assertIn(os.listdir(self.agents), ([f"{process.pid}.sock"], []))
         self.heapctl("attach", process.pid, env={"HEAPCTL_DIR": folder})
         self.tell(process, "both")
         self.assertTrue(self.status(process.pid)["attached"])
