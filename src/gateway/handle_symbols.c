@@ -17,12 +17,18 @@
 static const uint64_t MAX_FILE_BYTES = UINT64_C(1) << 30;
 enum { PIECE_BYTES = 256 * 1024, MIN_BUILD_ID_TEXT = 4, MAX_BUILD_ID_TEXT = 128 };
 
-static bool is_build_id(const char *text)
+static bool check_build_id(const char *text, struct error *err)
 {
 	const size_t size = strlen(text);
 
-	return size >= MIN_BUILD_ID_TEXT && size <= MAX_BUILD_ID_TEXT &&
-	       strspn(text, "0123456789abcdef") == size;
+	if (strspn(text, "0123456789abcdef") != size)
+		return error_set(err, ERROR_NOT_FOUND, "a build-id has lower-case hex digits");
+	if (size >= MIN_BUILD_ID_TEXT && size <= MAX_BUILD_ID_TEXT)
+		return true;
+	error_set(err, ERROR_NOT_FOUND, "the build-id is too %s: %zu hex digit%s",
+		size < MIN_BUILD_ID_TEXT ? "short" : "long", size, size == 1 ? "" : "s");
+	return error_hint(err, "give all digits of the build-id, %d to %d", MIN_BUILD_ID_TEXT,
+		MAX_BUILD_ID_TEXT);
 }
 
 /* The first `size` bytes, which may be fewer by now: a file that another program changes. */
@@ -74,8 +80,8 @@ bool symbols_debuginfo(struct gateway *gateway, const struct request *request, s
 		error_set(err, ERROR_NOT_FOUND, "no symbols are served");
 		return error_hint(err, "start heapctl serve with --symbols DIR");
 	}
-	if (!is_build_id(build_id))
-		return error_set(err, ERROR_NOT_FOUND, "a build-id has lower-case hex digits");
+	if (!check_build_id(build_id, err))
+		return false;
 	buffer_printf(&path, "/.build-id/%.2s/%s.debug", build_id, build_id + 2);
 	CLEANUP(fd_cleanup)
 	const int fd = rooted_file_open(

@@ -1028,6 +1028,9 @@ class Safety(GatewayCase):
                 answer = self.get(f"/buildid/{build_id}/debuginfo")
                 self.assertEqual(404, answer.status)
                 self.assertNotIn(b"forbidden", answer.body)
+        for build_id, why in (("67", "too short: 2 hex digits"), ("a", "too short: 1 hex digit"), ("ab" * 65, "too long: 130 hex digits"),
+                              ("ABCDEF01", "lower-case hex digits"), ("..", "lower-case hex digits")):
+            self.assertIn(why, self.get(f"/buildid/{build_id}/debuginfo").json["error"]["message"])
         for path in ("/buildid/abcdef01/executable", "/buildid/abcdef01/source/etc/passwd", "/buildid/abcdef01"):
             self.expect(self.get(path), 404)
         self.expect(self.post("/buildid/abcdef01/debuginfo"), 405)
