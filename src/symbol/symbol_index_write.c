@@ -190,6 +190,15 @@ static enum symbol_source answer_all(struct making *making)
 	return source;
 }
 
+/* Go's own linker writes none before Go 1.24, and its user types no option of ld. */
+static const char *build_id_hint(const struct elf_image *image)
+{
+	return elf_image_section(image, ".go.buildinfo") == NULL
+		       ? "link it with -Wl,--build-id"
+		       : "build it with go build -ldflags=\"-B 0x$(openssl rand -hex 20)\", or with "
+			 "Go 1.24 or later";
+}
+
 /* Opens the file, and its debug file where it has one. */
 static bool open_files(struct making *making, const char *path, struct error *err)
 {
@@ -202,7 +211,7 @@ static bool open_files(struct making *making, const char *path, struct error *er
 			       : error_set(err, ERROR_INPUT, "%s: not a regular file", path);
 	if (making->image.build_id[0] == '\0') {
 		error_set(err, ERROR_INPUT, "%s: it has no build-id to find its index by", path);
-		return error_hint(err, "link it with -Wl,--build-id");
+		return error_hint(err, "%s", build_id_hint(&making->image));
 	}
 	if (making->image.has_code)
 		(void)!file_search_debug(&making->search, &making->image, &making->debug);

@@ -226,6 +226,21 @@ class Use(IndexCase):
         self.check_refused(self.folder, "not a regular file")
         self.check_refused("/dev/null", "not a regular file")
 
+    @unittest.skipUnless(have("go", "openssl"), "Go or openssl is not installed")
+    def test_a_go_program_gets_a_build_id_by_the_command_of_the_hint(self):
+        folder = pathlib.Path(self.folder, "go")
+        folder.mkdir()
+        (folder / "go.mod").write_text("module program\n")
+        (folder / "main.go").write_text("package main\n\nfunc main() {}\n")
+        options = {"cwd": folder, "env": os.environ | {"GOFLAGS": "-buildvcs=false", "GOCACHE": str(folder / "cache")}}
+        run("go", "build", **options)
+        run("objcopy", "--remove-section=.note.gnu.build-id", folder / "program")  # of newer versions of Go
+        result = self.heapctl("symbols", "index", folder / "program")
+        command = re.search(r"\(build it with (go build .*), or ", result.stderr)
+        self.assertTrue(command, result.stderr)
+        run("sh", "-c", command.group(1), **options)
+        self.assertIn(" functions", self.index(folder / "program"))
+
     def test_exported_symbols_alone_are_not_enough(self):
         self.check_refused(self.strip(self.program), "it has exported symbols only, and its debug file was not found", "--build-id-dir")
 
