@@ -47,12 +47,18 @@ enum dwarf_attribute_name {
 
 enum dwarf_language {
 	DW_LANG_C_plus_plus = 0x04,
+	DW_LANG_Fortran77 = 0x07,
+	DW_LANG_Fortran90 = 0x08,
+	DW_LANG_Fortran95 = 0x0e,
 	DW_LANG_C_plus_plus_03 = 0x19,
 	DW_LANG_C_plus_plus_11 = 0x1a,
 	DW_LANG_Rust = 0x1c,
 	DW_LANG_C_plus_plus_14 = 0x21,
+	DW_LANG_Fortran03 = 0x22,
+	DW_LANG_Fortran08 = 0x23,
 	DW_LANG_C_plus_plus_17 = 0x2a,
 	DW_LANG_C_plus_plus_20 = 0x2b,
+	DW_LANG_Fortran18 = 0x2d,
 };
 
 enum dwarf_form {

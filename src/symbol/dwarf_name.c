@@ -83,6 +83,27 @@ static void follow(struct dwarf_names *names, struct dwarf_unit *unit, uint64_t 
 	}
 }
 
+/*
+ * Fortran's linkage names have the module ("__mod_MOD_func"), which the names in the source lack,
+ * and no demangler reads them.
+ */
+static bool is_named_by_linkage(const struct dwarf_name *name)
+{
+	if (name->linkage[0] == '\0')
+		return false;
+	switch (dwarf_unit_root(name->unit)->language) {
+	case DW_LANG_Fortran77:
+	case DW_LANG_Fortran90:
+	case DW_LANG_Fortran95:
+	case DW_LANG_Fortran03:
+	case DW_LANG_Fortran08:
+	case DW_LANG_Fortran18:
+		return true;
+	default:
+		return false;
+	}
+}
+
 static bool is_name_of(const void *items, uint32_t position, const void *key)
 {
 	const struct dwarf_name *const name = &((const struct dwarf_name *)items)[position];
@@ -105,8 +126,11 @@ struct dwarf_name dwarf_names_find(
 	if (found != HASH_INDEX_NONE)
 		return names->names[found];
 	*XAPPEND(names->names, names->count, names->capacity) = key;
-	follow(names, unit, offset, &names->names[next]);
-	return names->names[next];
+	struct dwarf_name *const name = &names->names[next];
+	follow(names, unit, offset, name);
+	if (is_named_by_linkage(name))
+		name->name = name->linkage;
+	return *name;
 }
 
 enum {

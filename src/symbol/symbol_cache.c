@@ -116,7 +116,7 @@ void symbol_cache_trim(const char *path, size_t limit)
 	closedir(directory);
 }
 
-enum { VERSION = 4, REFRESH_SECONDS = 24 * 3600 };
+enum { VERSION = 5, REFRESH_SECONDS = 24 * 3600 };
 
 static const char magic[8] = "heapsym";
 

@@ -281,6 +281,21 @@ class Names(BuiltOnce):
             with self.subTest(" ".join(flags)):
                 self.assertEqual(expected, self.scoped_names("g++", *flags))
 
+    def test_fortran_functions_keep_their_module(self):
+        """gfortran's debug information, but for the language, is what gcc writes of functions with a name for the assembler."""
+        path = os.path.join(self.folder, "functions")
+        source = """void func(int *) __asm__("__mod_MOD_func");
+            void func(int *n) { ++*n; }
+            int main(void) { int n = 0; func(&n); return n; }"""
+        text = run("gcc", "-g", "-O1", "-fno-ipa-icf", "-S", "-dA", "-x", "c", "-", "-o", "-", input=source)
+        for language in (0x07, 0x08, 0x0e, 0x22, 0x23, 0x2d, 0x1d):  # the last one is C
+            with self.subTest(hex(language)):
+                changed = re.sub(r"0x\w+(\s+\S+ DW_AT_language)", rf"{language:#x}\1", text)
+                run("gcc", "-g", "-x", "assembler", "-", "-o", path, input=changed)
+                address = next(int(line.split()[0], 16) for line in run("nm", path).splitlines() if line.endswith("__mod_MOD_func"))
+                frame = json.loads(run(TOOL, path, hex(address)))["results"][0]["frames"][-1]
+                self.assertEqual("func" if language == 0x1d else "__mod_MOD_func", frame["function"])
+
     @unittest.skipUnless(have("rustc"), "rustc is not installed")
     def test_rust(self):
         for style in ("legacy", "v0"):
