@@ -32,7 +32,7 @@ struct dwarf_reader {
 	struct elf_image alternate_image; /* empty when there is none */
 	struct dwarf alternate;
 	bool has_alternate;
-	bool misses_alternate;
+	char *alternate_problem; /* NULL when there is none */
 	struct dwarf_splits splits;
 	struct dwarf_addresses addresses;
 	struct dwarf_answer *answers;
@@ -72,16 +72,21 @@ static void open_alternate(
 	struct dwarf_reader *reader, const struct elf_image *image, struct file_search *search)
 {
 	char build_id[ELF_BUILD_ID_TEXT_BYTES];
+	CLEANUP(buffer_deinit) struct buffer problem = BUFFER_OR_EXIT;
 	struct error err;
 
 	if (elf_image_alternate_link(image, build_id) == NULL)
 		return;
-	if (file_search_alternate(search, image, &reader->alternate_image))
-		reader->has_alternate = dwarf_init(&reader->alternate, &reader->alternate_image,
-			false, search->options->threads, &search->budget, &err);
+	if (!file_search_alternate(search, image, &reader->alternate_image, &problem)) {
+		reader->alternate_problem = buffer_take(&problem);
+		return;
+	}
+	reader->has_alternate = dwarf_init(&reader->alternate, &reader->alternate_image, false,
+		search->options->threads, &search->budget, &err);
 	if (reader->has_alternate)
 		reader->dwarf.alternate = &reader->alternate;
-	reader->misses_alternate = !reader->has_alternate;
+	else
+		reader->alternate_problem = xstrdup(err.message);
 }
 
 bool dwarf_reader_new(const struct elf_image *image, struct file_search *search,
@@ -188,6 +193,7 @@ void dwarf_reader_free(struct dwarf_reader *reader)
 	if (reader->has_alternate)
 		dwarf_deinit(&reader->alternate);
 	elf_image_close(&reader->alternate_image);
+	free(reader->alternate_problem);
 	dwarf_deinit(&reader->dwarf);
 	free(reader);
 }
@@ -424,12 +430,12 @@ void dwarf_release_answers(struct dwarf_reader *reader)
 		arena_deinit(&reader->arenas[i]);
 }
 
-const char *dwarf_missing_split(const struct dwarf_reader *reader)
+const char *dwarf_split_problem(const struct dwarf_reader *reader)
 {
-	return reader->splits.missing;
+	return reader->splits.problem;
 }
 
-bool dwarf_misses_alternate(const struct dwarf_reader *reader)
+const char *dwarf_alternate_problem(const struct dwarf_reader *reader)
 {
-	return reader->misses_alternate;
+	return reader->alternate_problem;
 }

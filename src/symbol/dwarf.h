@@ -70,8 +70,14 @@ const struct dwarf_answer *dwarf_answers(const struct dwarf_reader *reader);
 /* Releases what answers point to, once they were used. */
 void dwarf_release_answers(struct dwarf_reader *reader);
 
-/* The first split file that was not found, NULL when none was missing. */
-const char *dwarf_missing_split(const struct dwarf_reader *reader);
+/* The first split file that cannot be used, and why: "a.dwo was not found". NULL for none. */
+const char *dwarf_split_problem(const struct dwarf_reader *reader);
 
-/* Whether dwz moved parts into a file that was not found. */
-bool dwarf_misses_alternate(const struct dwarf_reader *reader);
+/* The same of the file that dwz moved parts to. */
+const char *dwarf_alternate_problem(const struct dwarf_reader *reader);
+
+/* What the user can do about the two. */
+#define DWARF_SPLIT_HINT                                                                     \
+	"put the .dwo files of this build where they were compiled, or its .dwp beside the " \
+	"program"
+#define DWARF_ALTERNATE_HINT "install the rest of its debug package, or point --build-id-dir at it"

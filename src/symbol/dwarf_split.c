@@ -12,7 +12,8 @@
 
 struct dwarf_split_file {
 	char *path;
-	bool is_open; /* else it was not there or is damaged */
+	bool is_open;
+	char *problem; /* why it is of no use; NULL where it is not there */
 	struct elf_image image;
 	struct dwarf dwarf;
 };
@@ -29,6 +30,7 @@ static void free_file(struct dwarf_split_file *file)
 		dwarf_deinit(&file->dwarf);
 		elf_image_close(&file->image);
 	}
+	free(file->problem);
 	free(file->path);
 	free(file);
 }
@@ -38,7 +40,7 @@ void dwarf_splits_deinit(struct dwarf_splits *splits)
 	for (size_t i = 0; i < splits->file_count; i++)
 		free_file(splits->files[i]);
 	free(splits->files);
-	free(splits->missing);
+	free(splits->problem);
 	pthread_mutex_destroy(&splits->lock);
 	*splits = (struct dwarf_splits){ 0 };
 }
@@ -48,25 +50,42 @@ static bool open_contents(struct dwarf_splits *splits, struct dwarf_split_file *
 	bool is_there = false;
 	struct error err;
 
-	if (!file_search_open(splits->search, file->path, &file->image, &is_there, &err))
+	if (!file_search_open(splits->search, file->path, &file->image, &is_there, &err)) {
+		file->problem = is_there ? xstrdup(err.message) : NULL;
 		return false;
+	}
 	if (dwarf_init(&file->dwarf, &file->image, true, 1, &splits->search->budget, &err))
 		return true;
+	file->problem = xstrdup(err.message);
 	elf_image_close(&file->image);
 	return false;
 }
 
 enum { OPEN_WORK = 1000 }; /* of opening a file */
 
-/* The file at a path, opened once. Called with the lock. */
-static struct dwarf_split_file *open_file(struct dwarf_splits *splits, const char *path)
+/* What is there and cannot be used must not be called missing. */
+static struct dwarf_split_file *open_or_note(struct dwarf_split_file *file, const char **problem)
+{
+	if (file->is_open)
+		return file;
+	if (*problem == NULL)
+		*problem = file->problem;
+	return NULL;
+}
+
+/*
+ * The file at a path, opened once. Why it is of no use goes to `problem` unless it has a reason.
+ * Called with the lock.
+ */
+static struct dwarf_split_file *open_file(
+	struct dwarf_splits *splits, const char *path, const char **problem)
 {
 	/* The path is compared with those of all files that were opened before. */
 	if (!work_budget_spend(&splits->search->budget, splits->file_count))
 		return NULL;
 	for (size_t i = 0; i < splits->file_count; i++)
 		if (strcmp(splits->files[i]->path, path) == 0)
-			return splits->files[i]->is_open ? splits->files[i] : NULL;
+			return open_or_note(splits->files[i], problem);
 
 	if (!work_budget_spend(&splits->search->budget, OPEN_WORK))
 		return NULL;
@@ -76,7 +95,16 @@ static struct dwarf_split_file *open_file(struct dwarf_splits *splits, const cha
 	splits->files = xgrow(splits->files, &splits->file_capacity, splits->file_count + 1,
 		sizeof(struct dwarf_split_file *));
 	splits->files[splits->file_count++] = file;
-	return file->is_open ? file : NULL;
+	return open_or_note(file, problem);
+}
+
+/* It was opened and lacks the unit. */
+static void note_lack(struct dwarf_split_file *file, const char *why, const char **problem)
+{
+	if (file->problem == NULL)
+		file->problem = xasprintf("%s %s", file->path, why);
+	if (*problem == NULL)
+		*problem = file->problem;
 }
 
 bool dwarf_unit_is_skeleton(struct dwarf_unit *unit)
@@ -195,16 +223,16 @@ static struct dwarf_split_file *find_package(struct dwarf_splits *splits, const 
 		splits->looked_for_package = true;
 		CLEANUP(free_cleanup) char *beside = xasprintf("%s.dwp", splits->program);
 		CLEANUP(free_cleanup) char *beside_debug = xasprintf("%s.dwp", debug_path);
-		splits->package = open_file(splits, beside);
+		splits->package = open_file(splits, beside, &splits->package_problem);
 		if (splits->package == NULL)
-			splits->package = open_file(splits, beside_debug);
+			splits->package = open_file(splits, beside_debug, &splits->package_problem);
 	}
 	return splits->package;
 }
 
 /* Looks for a .dwo where it was compiled, then beside the program. */
-static struct dwarf_unit *find_in_object(
-	struct dwarf_splits *splits, struct dwarf_unit *skeleton, const char *name)
+static struct dwarf_unit *find_in_object(struct dwarf_splits *splits, struct dwarf_unit *skeleton,
+	const char *name, const char **problem)
 {
 	const struct dwarf_root *const root = dwarf_unit_root(skeleton);
 	const char *const directory = dwarf_value_text(skeleton, &root->directory);
@@ -215,14 +243,19 @@ static struct dwarf_unit *find_in_object(
 
 	for (unsigned which = 0;
 		file == NULL && file_search_place(splits->search, inside, which, &place); which++)
-		file = open_file(splits, buffer_string(&place));
+		file = open_file(splits, buffer_string(&place), problem);
 	if (file == NULL) {
 		const int size = (int)(path_base_name(splits->program) - splits->program);
 		CLEANUP(free_cleanup)
 		char *beside = xasprintf("%.*s%s", size, splits->program, path_base_name(name));
-		file = open_file(splits, beside);
+		file = open_file(splits, beside, problem);
 	}
-	return file == NULL ? NULL : unit_by_id(&file->dwarf, skeleton->id);
+	if (file == NULL)
+		return NULL;
+	struct dwarf_unit *const unit = unit_by_id(&file->dwarf, skeleton->id);
+	if (unit == NULL)
+		note_lack(file, "is of another build", problem);
+	return unit;
 }
 
 struct dwarf_unit *dwarf_splits_find(struct dwarf_splits *splits, struct dwarf_unit *skeleton)
@@ -233,17 +266,22 @@ struct dwarf_unit *dwarf_splits_find(struct dwarf_splits *splits, struct dwarf_u
 
 	pthread_mutex_lock(&splits->lock);
 	struct dwarf_split_file *const package = find_package(splits, skeleton->dwarf->path);
+	const char *problem = splits->package_problem;
 	if (package != NULL)
 		unit = find_in_package(package, skeleton->id);
 	if (unit == NULL)
-		unit = find_in_object(splits, skeleton, name);
+		unit = find_in_object(splits, skeleton, name, &problem);
+	/* What is wrong with the .dwo says more. */
+	if (unit == NULL && package != NULL)
+		note_lack(package, "is of another build or not complete", &problem);
 	/* Two skeletons with one id: a damaged file. The first one has it. */
 	if (unit != NULL && unit->skeleton != NULL && unit->skeleton != skeleton)
 		unit = NULL;
 	else if (unit != NULL)
 		unit->skeleton = skeleton;
-	else if (splits->missing == NULL)
-		splits->missing = xstrdup(name);
+	else if (splits->problem == NULL)
+		splits->problem =
+			problem != NULL ? xstrdup(problem) : xasprintf("%s was not found", name);
 	pthread_mutex_unlock(&splits->lock);
 	return unit;
 }

@@ -23,7 +23,8 @@ struct dwarf_splits {
 	size_t file_count, file_capacity;
 	bool looked_for_package;
 	struct dwarf_split_file *package; /* the .dwp, NULL when there is none */
-	char *missing; /* the first file that was not found; NULL when none was */
+	const char *package_problem;	  /* why it cannot be opened; NULL when it can */
+	char *problem; /* of the first file that cannot be used; NULL when there is none */
 };
 
 void dwarf_splits_init(

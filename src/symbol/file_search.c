@@ -179,25 +179,30 @@ static bool is_debug_useful(const struct elf_image *image)
 }
 
 /* The first one: what is there and cannot be used must not be called missing. */
-static void note_refused(struct file_search *search, const char *why)
+static void note_refused(struct buffer *refused, const char *why)
 {
-	if (search->problem.size > 0)
+	if (refused->size == 0)
+		buffer_append_string(refused, why);
+}
+
+static void note_other_build(struct buffer *refused, const char *path)
+{
+	if (refused->size == 0)
+		buffer_printf(refused, "%s is of another build", path);
+}
+
+static void note_refused_debug(struct file_search *search, const struct buffer *refused)
+{
+	if (refused->size == 0 || search->problem.size > 0)
 		return;
-	buffer_printf(&search->problem, "its debug file cannot be used: %s", why);
+	buffer_append_string(&search->problem, "its debug file cannot be used: ");
+	buffer_append(&search->problem, refused->data, refused->size);
 	buffer_append_string(&search->hint, "put the debug file of this build there");
 }
 
-static void note_other_build(struct file_search *search, const char *path)
-{
-	CLEANUP(buffer_deinit) struct buffer why = BUFFER_OR_EXIT;
-
-	buffer_printf(&why, "%s is of another build", path);
-	note_refused(search, buffer_string(&why));
-}
-
-/* Opens what is there if it has this build-id. */
-static bool open_build_id(
-	struct file_search *search, const char *path, const char *build_id, struct elf_image *image)
+/* Opens what is there if it has this build-id. Why not goes to `refused` unless it has a reason. */
+static bool open_build_id(struct file_search *search, const char *path, const char *build_id,
+	struct elf_image *image, struct buffer *refused)
 {
 	struct elf_image opened;
 	bool is_there = false;
@@ -205,16 +210,27 @@ static bool open_build_id(
 
 	if (!file_search_open(search, path, &opened, &is_there, &err)) {
 		if (is_there)
-			note_refused(search, err.message);
+			note_refused(refused, err.message);
 		return false;
 	}
 	if (strcmp(opened.build_id, build_id) != 0) {
-		note_other_build(search, path);
+		note_other_build(refused, path);
 		elf_image_close(&opened);
 		return false;
 	}
 	*image = opened;
 	return true;
+}
+
+/* The same for a debug file, and the search has the reason. */
+static bool open_debug(
+	struct file_search *search, const char *path, const char *build_id, struct elf_image *image)
+{
+	CLEANUP(buffer_deinit) struct buffer refused = BUFFER_OR_EXIT;
+	const bool is_open = open_build_id(search, path, build_id, image, &refused);
+
+	note_refused_debug(search, &refused);
+	return is_open;
 }
 
 /* At least a byte for the folder and one for the file. */
@@ -240,7 +256,7 @@ bool file_search_index(struct file_search *search, const char *build_id, struct 
 		return false;
 	buffer_append_string(&path, search->options->cache_dir);
 	if (!file_search_index_path(build_id, &path) ||
-		!open_build_id(search, buffer_string(&path), build_id, &opened))
+		!open_debug(search, buffer_string(&path), build_id, &opened))
 		return false;
 	if (elf_image_section(&opened, SYMBOL_INDEX_SECTION) == NULL) {
 		elf_image_close(&opened);
@@ -250,8 +266,8 @@ bool file_search_index(struct file_search *search, const char *build_id, struct 
 	return true;
 }
 
-bool file_search_build_id(struct file_search *search, const char *build_id, const char *suffix,
-	struct elf_image *image)
+static bool find_build_id(struct file_search *search, const char *build_id, const char *suffix,
+	struct elf_image *image, struct buffer *refused)
 {
 	const struct symbolizer_options *const options = search->options;
 	CLEANUP(buffer_deinit) struct buffer path = BUFFER_OR_EXIT;
@@ -266,7 +282,7 @@ bool file_search_build_id(struct file_search *search, const char *build_id, cons
 			buffer_clear(&path);
 			buffer_printf(&path, "%s%s%s", options->build_id_dirs[i], below[j],
 				buffer_string(&name));
-			if (open_build_id(search, buffer_string(&path), build_id, image))
+			if (open_build_id(search, buffer_string(&path), build_id, image, refused))
 				return true;
 		}
 	}
@@ -274,9 +290,19 @@ bool file_search_build_id(struct file_search *search, const char *build_id, cons
 	buffer_printf(&inside, "%s/.build-id%s", debug_root, buffer_string(&name));
 	for (unsigned which = 0; file_search_place(search, buffer_string(&inside), which, &path);
 		which++)
-		if (open_build_id(search, buffer_string(&path), build_id, image))
+		if (open_build_id(search, buffer_string(&path), build_id, image, refused))
 			return true;
 	return false;
+}
+
+bool file_search_build_id(struct file_search *search, const char *build_id, const char *suffix,
+	struct elf_image *image)
+{
+	CLEANUP(buffer_deinit) struct buffer refused = BUFFER_OR_EXIT;
+	const bool is_found = find_build_id(search, build_id, suffix, image, &refused);
+
+	note_refused_debug(search, &refused);
+	return is_found;
 }
 
 bool file_search_download(struct file_search *search, const char *build_id, struct elf_image *image)
@@ -286,12 +312,12 @@ bool file_search_download(struct file_search *search, const char *build_id, stru
 	return search->debuginfod != NULL && build_id[0] != '\0' &&
 	       debuginfod_fetch(
 		       search->debuginfod, build_id, &path, &search->problem, &search->hint) &&
-	       open_build_id(search, buffer_string(&path), build_id, image);
+	       open_debug(search, buffer_string(&path), build_id, image);
 }
 
 /* Opens what a debug link names if it is what the link means. */
 static bool open_linked(struct file_search *search, const char *path, const struct elf_image *image,
-	uint32_t crc, struct elf_image *debug)
+	uint32_t crc, struct elf_image *debug, struct buffer *refused)
 {
 	struct elf_image opened;
 	bool is_there = false;
@@ -301,7 +327,7 @@ static bool open_linked(struct file_search *search, const char *path, const stru
 		return false;
 	if (!file_search_open(search, path, &opened, &is_there, &err)) {
 		if (is_there)
-			note_refused(search, err.message);
+			note_refused(refused, err.message);
 		return false;
 	}
 	/* Another path of the stripped program itself is not. */
@@ -313,7 +339,7 @@ static bool open_linked(struct file_search *search, const char *path, const stru
 		fits = crc32_z(0, opened.data, opened.size) == crc;
 	if (!fits) {
 		if (is_useful)
-			note_other_build(search, path);
+			note_other_build(refused, path);
 		elf_image_close(&opened);
 		return false;
 	}
@@ -376,8 +402,8 @@ static void append_directory(
 	cut_to_directory(directory);
 }
 
-static bool find_linked(
-	struct file_search *search, const struct elf_image *image, struct elf_image *debug)
+static bool find_linked(struct file_search *search, const struct elf_image *image,
+	struct elf_image *debug, struct buffer *refused)
 {
 	uint32_t crc = 0;
 	const char *const link = elf_image_debug_link(image, &crc);
@@ -393,7 +419,7 @@ static bool find_linked(
 	for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
 		buffer_clear(&path);
 		buffer_printf(&path, "%s%s/%s", buffer_string(&directory), below[i], link);
-		if (open_linked(search, buffer_string(&path), image, crc, debug))
+		if (open_linked(search, buffer_string(&path), image, crc, debug, refused))
 			return true;
 	}
 	const char *const inside = inside_path(search, buffer_string(&directory), &place);
@@ -401,7 +427,7 @@ static bool find_linked(
 	buffer_printf(&path, "%s%s/%s", debug_root, inside, link);
 	for (unsigned which = 0; file_search_place(search, buffer_string(&path), which, &place);
 		which++)
-		if (open_linked(search, buffer_string(&place), image, crc, debug))
+		if (open_linked(search, buffer_string(&place), image, crc, debug, refused))
 			return true;
 	return false;
 }
@@ -409,13 +435,16 @@ static bool find_linked(
 bool file_search_debug(
 	struct file_search *search, const struct elf_image *image, struct elf_image *debug)
 {
-	return file_search_build_id(search, image->build_id, ".debug", debug) ||
-	       find_linked(search, image, debug) ||
-	       file_search_download(search, image->build_id, debug);
+	CLEANUP(buffer_deinit) struct buffer refused = BUFFER_OR_EXIT;
+	const bool is_found = find_build_id(search, image->build_id, ".debug", debug, &refused) ||
+			      find_linked(search, image, debug, &refused);
+
+	note_refused_debug(search, &refused);
+	return is_found || file_search_download(search, image->build_id, debug);
 }
 
-bool file_search_alternate(
-	struct file_search *search, const struct elf_image *debug, struct elf_image *alternate)
+static bool find_alternate(struct file_search *search, const struct elf_image *debug,
+	struct elf_image *alternate, struct buffer *refused)
 {
 	char build_id[ELF_BUILD_ID_TEXT_BYTES];
 	const char *const link = elf_image_alternate_link(debug, build_id);
@@ -424,16 +453,30 @@ bool file_search_alternate(
 
 	if (link == NULL)
 		return false;
-	if (file_search_build_id(search, build_id, ".debug", alternate))
+	if (find_build_id(search, build_id, ".debug", alternate, refused))
 		return true;
 	if (link[0] != '/') {
 		append_directory(search, debug->path, &path);
 		buffer_printf(&path, "/%s", link);
-		return open_build_id(search, buffer_string(&path), build_id, alternate);
+		return open_build_id(search, buffer_string(&path), build_id, alternate, refused);
 	}
 	for (unsigned which = 0; file_search_place(search, link, which, &place); which++)
-		if (open_build_id(search, buffer_string(&place), build_id, alternate))
+		if (open_build_id(search, buffer_string(&place), build_id, alternate, refused))
 			return true;
+	return false;
+}
+
+bool file_search_alternate(struct file_search *search, const struct elf_image *debug,
+	struct elf_image *alternate, struct buffer *problem)
+{
+	char build_id[ELF_BUILD_ID_TEXT_BYTES];
+
+	buffer_clear(problem);
+	if (find_alternate(search, debug, alternate, problem))
+		return true;
+	const char *const link = elf_image_alternate_link(debug, build_id);
+	if (problem->size == 0 && link != NULL)
+		buffer_printf(problem, "%s was not found", link);
 	return false;
 }
 

@@ -101,9 +101,12 @@ MUST_CHECK bool file_search_download(
 MUST_CHECK bool file_search_debug(
 	struct file_search *search, const struct elf_image *image, struct elf_image *debug);
 
-/* The file that dwz moved common parts of `debug` to (elf_image_alternate_link). */
-MUST_CHECK bool file_search_alternate(
-	struct file_search *search, const struct elf_image *debug, struct elf_image *alternate);
+/*
+ * The file that dwz moved common parts of `debug` to (elf_image_alternate_link). Where it cannot be
+ * used, `problem` says why, with its path.
+ */
+MUST_CHECK bool file_search_alternate(struct file_search *search, const struct elf_image *debug,
+	struct elf_image *alternate, struct buffer *problem);
 
 /* Finds the Debian packages of files in dpkg's lists, for hints about what to install. */
 

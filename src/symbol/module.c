@@ -318,13 +318,17 @@ static bool open_vdso(
 	return true;
 }
 
-static void explain_missing(
-	const struct symbol_module *module, struct buffer *problem, struct buffer *hint)
+static void explain_missing(const struct symbol_module *module, struct file_search *search,
+	struct buffer *problem, struct buffer *hint)
 {
-	if (problem->size == 0 && module->deleted)
-		buffer_append_string(problem, "the file was deleted or replaced");
-	else if (problem->size == 0)
-		buffer_append_string(problem, "not found");
+	if (problem->size == 0) {
+		buffer_append_string(problem,
+			module->deleted ? "the file was deleted or replaced" : "not found");
+		if (search->problem.size != 0) {
+			buffer_printf(problem, ", and %s", buffer_string(&search->problem));
+			buffer_append_string(hint, buffer_string(&search->hint));
+		}
+	}
 	if (hint->size != 0)
 		return;
 	if (module->build_id[0] != '\0')
@@ -345,7 +349,7 @@ bool module_file_open(const struct symbol_module *module, struct file_search *se
 	if (module->file != NULL) {
 		if (open_if_right(module, search, module->file, image, problem, hint))
 			return true;
-		explain_missing(module, problem, hint);
+		explain_missing(module, search, problem, hint);
 		return false;
 	}
 	if (strcmp(module->path, "[vdso]") == 0)
@@ -365,6 +369,6 @@ bool module_file_open(const struct symbol_module *module, struct file_search *se
 			file_search_build_id(search, module->build_id, ".debug", image) ||
 			file_search_download(search, module->build_id, image)))
 		return true;
-	explain_missing(module, problem, hint);
+	explain_missing(module, search, problem, hint);
 	return false;
 }

@@ -489,18 +489,16 @@ void module_explain(struct symbol_module *module, const char *package)
 		explain_missing_debug(module, package);
 		return;
 	}
-	const char *const missing = dwarf_missing_split(work->dwarf);
-	if (missing != NULL) {
-		CLEANUP(buffer_deinit) struct buffer problem = BUFFER_OR_EXIT;
-		buffer_printf(
-			&problem, "no inlined functions of some units: %s was not found", missing);
-		set_problem(module, buffer_string(&problem),
-			"put the .dwo files back where they were compiled, or a .dwp beside the "
-			"program");
-	} else if (dwarf_misses_alternate(work->dwarf)) {
-		set_problem(module,
-			"some names are missing: dwz moved them to a file that was not found",
-			"install the rest of its debug package, or point --build-id-dir at it");
+	CLEANUP(buffer_deinit) struct buffer problem = BUFFER_OR_EXIT;
+	const char *const split = dwarf_split_problem(work->dwarf);
+	const char *const alternate = dwarf_alternate_problem(work->dwarf);
+	if (split != NULL) {
+		buffer_printf(&problem, "no inlined functions of some units: %s", split);
+		set_problem(module, buffer_string(&problem), DWARF_SPLIT_HINT);
+	} else if (alternate != NULL) {
+		buffer_printf(&problem,
+			"some names are missing, which dwz moved to another file: %s", alternate);
+		set_problem(module, buffer_string(&problem), DWARF_ALTERNATE_HINT);
 	}
 }
 

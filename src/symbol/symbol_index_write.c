@@ -195,7 +195,8 @@ static const char *build_id_hint(const struct elf_image *image)
 {
 	return elf_image_section(image, ".go.buildinfo") == NULL
 		       ? "link it with -Wl,--build-id"
-		       : "build it with go build -ldflags=\"-B 0x$(openssl rand -hex 20)\", or with "
+		       : "build it with go build -ldflags=\"-B 0x$(openssl rand -hex 20)\", or "
+			 "with "
 			 "Go 1.24 or later";
 }
 
@@ -227,8 +228,9 @@ static bool open_files(struct making *making, const char *path, struct error *er
 /* Part of the information would make an index that says less than the files. */
 static bool check_complete(const struct making *making, const char *path, struct error *err)
 {
-	const char *const missing =
-		making->dwarf == NULL ? NULL : dwarf_missing_split(making->dwarf);
+	const char *const split = making->dwarf == NULL ? NULL : dwarf_split_problem(making->dwarf);
+	const char *const alternate =
+		making->dwarf == NULL ? NULL : dwarf_alternate_problem(making->dwarf);
 
 	if (work_budget_is_spent(&making->search.budget)) {
 		error_set(err, ERROR_INPUT,
@@ -237,17 +239,16 @@ static bool check_complete(const struct making *making, const char *path, struct
 			path);
 		return error_hint(err, "get the file from where it was built");
 	}
-	if (missing != NULL) {
-		error_set(err, ERROR_NOT_FOUND, "%s: its file %s was not found", path, missing);
-		return error_hint(err, "put the .dwo files back where they were compiled, or a "
-				       ".dwp beside the program");
+	if (split != NULL) {
+		error_set(err, ERROR_NOT_FOUND, "%s: its functions are in other files: %s", path,
+			split);
+		return error_hint(err, "%s", DWARF_SPLIT_HINT);
 	}
-	if (making->dwarf == NULL || !dwarf_misses_alternate(making->dwarf))
+	if (alternate == NULL)
 		return true;
-	error_set(err, ERROR_NOT_FOUND, "%s: dwz moved some names to a file that was not found",
-		path);
-	return error_hint(err, "install the rest of its debug package, or point --build-id-dir at "
-			       "it");
+	error_set(err, ERROR_NOT_FOUND, "%s: dwz moved some names to another file: %s", path,
+		alternate);
+	return error_hint(err, "%s", DWARF_ALTERNATE_HINT);
 }
 
 bool symbol_index_make(const char *path, const struct symbolizer_options *options,
@@ -263,9 +264,14 @@ bool symbol_index_make(const char *path, const struct symbolizer_options *option
 	if (!check_complete(&making, path, err))
 		return false;
 	if (made.source < SYMBOL_SOURCE_TABLE) {
-		error_set(err, ERROR_INPUT, "%s: it has %s, and its debug file was not found", path,
-			made.source == SYMBOL_SOURCE_NONE ? "no symbols" : "exported symbols only");
-		return error_hint(err, "give the debug file, or point --build-id-dir at it");
+		const bool is_refused = making.search.problem.size > 0;
+		error_set(err, ERROR_INPUT, "%s: it has %s, and %s", path,
+			made.source == SYMBOL_SOURCE_NONE ? "no symbols" : "exported symbols only",
+			is_refused ? buffer_string(&making.search.problem)
+				   : "its debug file was not found");
+		return error_hint(err, "%s",
+			is_refused ? buffer_string(&making.search.hint)
+				   : "give the debug file, or point --build-id-dir at it");
 	}
 	const struct symbol_ranges ranges = { making.boundaries.vaddrs, making.chain_of,
 		making.boundaries.count };

@@ -390,6 +390,15 @@ class Packaging(BuiltOnce):
                 self.assertIn(f"its debug file cannot be used: {debug}", module["problem"])
                 self.assertIn(why, module["problem"])
 
+    def test_a_debug_file_that_cannot_be_used_in_place_of_the_program_is_named(self):
+        debug = self.build_id_path(os.path.join(self.folder, "ids"))
+        os.makedirs(os.path.dirname(debug))
+        pathlib.Path(debug).write_text("no program")
+        maps = self.maps_of(self.program, os.path.join(self.folder, "gone"))
+        answer = json.loads(run(TOOL, "--build-id", self.build_id, "--build-id-dir", os.path.join(self.folder, "ids"),
+                                *maps, hex(min(self.expected))))
+        self.assertEqual(f"not found, and its debug file cannot be used: {debug}: not an ELF file", answer["modules"][0]["problem"])
+
     def test_the_stripped_program_at_another_path_is_no_debug_file(self):
         """The link has the name of the program, which a link leads to as well."""
         self.strip()
@@ -484,7 +493,11 @@ class Packaging(BuiltOnce):
         self.assertEqual("", self.check(self.copy, self.expected)["problem"])
         os.remove(common)
         _, module = self.ours(self.copy, sorted(self.expected))
-        self.assertIn("dwz", module["problem"])
+        self.assertRegex(module["problem"], f"dwz moved to another file: {common} was not found$")
+        for path, why in ((self.program, " is of another build"), (__file__, ": not an ELF file")):
+            shutil.copy(path, common)
+            _, module = self.ours(self.copy, sorted(self.expected))
+            self.assertIn(f"dwz moved to another file: {common}{why}", module["problem"])
 
     @unittest.skipUnless(have("dwz"), "dwz is not installed")
     def test_dwz_with_a_common_file(self):
@@ -531,8 +544,27 @@ class Split(SymbolCase):
             for dwo in pathlib.Path(path).parent.glob("*.dwo"):
                 dwo.unlink()
         mine, module = self.ours(path, addresses)
-        self.assertIn(".dwo", module["problem"])
+        self.assertRegex(module["problem"], r"\.dwo was not found$")
         self.assertTrue(all(frames and frames[-1][0] for frames in mine))
+
+    def test_a_file_that_cannot_be_used_is_not_called_missing(self):
+        path = self.build(flags=["-g", "-gsplit-dwarf"])
+        folder = pathlib.Path(path).parent
+        dwos = sorted(folder.glob("*.dwo"))
+        other = [dwo.read_bytes() for dwo in sorted(pathlib.Path(self.build("other", flags=["-g", "-O1", "-gsplit-dwarf"])).parent.glob("*.dwo"))]
+        addresses = addresses_in(path)
+        package = folder / "program.dwp"
+        for contents, why in ((b"", ": not an ELF file"), (dwos[0].read_bytes()[:-100], "outside the file"), (other[0], " is of another build")):
+            with self.subTest(why):
+                for dwo in dwos:
+                    dwo.write_bytes(contents)
+                problem = self.ours(path, addresses)[1]["problem"]
+                self.assertRegex(problem, f"^no inlined functions of some units: {folder}/\\w+\\.dwo.*{why}$")
+        for dwo in dwos:
+            dwo.unlink()
+        for contents, why in ((b"no program", ": not an ELF file"), (other[0], " is of another build or not complete")):
+            package.write_bytes(contents)
+            self.assertEqual(f"no inlined functions of some units: {package}{why}", self.ours(path, addresses)[1]["problem"])
 
     def test_gcc_dwarf5(self):
         self.check_split("gcc", ["-gdwarf-5"])

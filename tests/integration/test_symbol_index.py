@@ -282,8 +282,17 @@ class Use(IndexCase):
     def test_part_of_the_debug_information_is_not_enough(self):
         path = build_in(os.path.join(self.folder, "split"), flags=["-g", "-gsplit-dwarf"])
         for dwo in pathlib.Path(path).parent.glob("*.dwo"):
+            dwo.write_text("no program")
+        self.check_refused(path, "its functions are in other files: ", ".dwo: not an ELF file")
+        for dwo in pathlib.Path(path).parent.glob("*.dwo"):
             dwo.unlink()
         self.check_refused(path, ".dwo was not found")
+
+    def test_a_debug_file_that_cannot_be_used_is_not_called_missing(self):
+        debug = self.keep_debug()
+        pathlib.Path(debug).write_text("no program")
+        result = self.heapctl("symbols", "index", "--build-id-dir", self.ids, self.strip(self.program))
+        self.assertIn(f"exported symbols only, and its debug file cannot be used: {debug}: not an ELF file", result.stderr)
 
     @unittest.skipUnless(have("dwz"), "dwz is not installed")
     def test_the_name_of_a_common_file_starts_where_the_program_is(self):
