@@ -320,7 +320,7 @@ static void write_assembly(const struct page *page, const struct routine *routin
 	buffer_printf(page->out, "%8s %8s %10" PRIx64 ": ", blank_or(page, sum.flat).text,
 		blank_or(page, sum.cumulative).text, instruction->start);
 	utf8_append_markup(page->out, instruction->text, strlen(instruction->text));
-	if (strcmp(instruction->file, shown) != 0) {
+	if (instruction->file[0] != '\0' && strcmp(instruction->file, shown) != 0) {
 		buffer_append_string(page->out, "   ; ");
 		utf8_append_markup(page->out, instruction->file, strlen(instruction->file));
 		buffer_printf(page->out, ":%u", instruction->line);
@@ -417,8 +417,7 @@ static bool write_page(const struct report_session *session, const struct view *
 	for (size_t i = 0; i < routines->count; i++) {
 		const struct routine *const routine = &routines->routines[i];
 		CLEANUP(disassembly_deinit) struct disassembly disassembly = { 0 };
-		if (!disassembly_make(
-			    &disassembly, objdump, session->options->intel_syntax, routine, err))
+		if (!disassembly_make(&disassembly, objdump, session, routine, err))
 			return false;
 		write_routine(&page, routine, &disassembly);
 	}

@@ -13,18 +13,24 @@
 
 #include "analysis/function_name.h"
 #include "base/buffer.h"
+#include "base/search.h"
 #include "base/xalloc.h"
 #include "cli/code_file.h"
 #include "render/quantity.h"
 #include "symbol/elf_image.h"
+#include "symbol/symbol_index.h"
 #include "symbol/symbol_table.h"
 
-/* The files of a module, opened once. */
+/* The files of a module, opened once. Images that it lacks are empty. */
 struct opened {
 	const char *path; /* the process' */
-	bool has_image, has_debug;
-	struct elf_image image, debug;
+	bool has_image;
+	struct elf_image image, debug, mini;
+	struct symbol_extent *functions; /* of an index of symbols in place of the debug file */
+	size_t function_count;
 };
+
+enum { PAGE_BYTES = 4096 };
 
 struct finder {
 	struct routine_list *list;
@@ -32,6 +38,18 @@ struct finder {
 	struct opened *opened;
 	size_t count, capacity;
 };
+
+static void read_index(struct opened *opened)
+{
+	CLEANUP(symbol_index_cleanup) struct symbol_index *index = NULL;
+	struct work_budget budget;
+	struct error ignored;
+
+	work_budget_init(&budget);
+	if (symbol_index_exists(&opened->debug) &&
+		symbol_index_open(&opened->debug, &budget, &index, &ignored))
+		opened->functions = symbol_index_functions(index, &opened->function_count);
+}
 
 static void open_files(struct finder *finder, struct opened *opened)
 {
@@ -45,8 +63,10 @@ static void open_files(struct finder *finder, struct opened *opened)
 		if (strcmp(report->path, opened->path) != 0 || report->file[0] == '\0')
 			continue;
 		opened->has_image = elf_image_open(report->file, &opened->image, &err);
-		opened->has_debug = report->debug_file[0] != '\0' &&
-				    elf_image_open(report->debug_file, &opened->debug, &err);
+		if (report->debug_file[0] != '\0')
+			(void)!elf_image_open(report->debug_file, &opened->debug, &err);
+		symbol_images_open_mini(&opened->image, &opened->mini);
+		read_index(opened);
 		return;
 	}
 }
@@ -66,10 +86,10 @@ static const struct opened *files_of(struct finder *finder, const char *path)
 static void finder_deinit(struct finder *finder)
 {
 	for (size_t i = 0; i < finder->count; i++) {
-		if (finder->opened[i].has_image)
-			elf_image_close(&finder->opened[i].image);
-		if (finder->opened[i].has_debug)
-			elf_image_close(&finder->opened[i].debug);
+		elf_image_close(&finder->opened[i].image);
+		elf_image_close(&finder->opened[i].debug);
+		elf_image_close(&finder->opened[i].mini);
+		free(finder->opened[i].functions);
 	}
 	free(finder->opened);
 }
@@ -88,23 +108,50 @@ static const struct profile_mapping *mapping_of(
 	return NULL;
 }
 
-static struct symbol_match find_symbol(const struct opened *opened, uint64_t vaddr)
+/* Where the function begins and ends, from the files that its name can be from. */
+static bool find_function(
+	const struct opened *opened, uint64_t vaddr, struct symbol_extent *function)
 {
+	const struct symbol_images images = { &opened->image, &opened->debug, &opened->mini };
 	struct symbol_match match = { 0 };
 
-	symbol_table_match(&opened->image, ".symtab", &vaddr, 1, &match);
-	if (opened->has_debug)
-		symbol_table_match(&opened->debug, ".symtab", &vaddr, 1, &match);
-	symbol_table_match(&opened->image, ".dynsym", &vaddr, 1, &match);
-	return match;
+	(void)symbol_images_match(&images, &vaddr, 1, &match);
+	if (match.name != NULL && match.size != 0) {
+		*function = (struct symbol_extent){ match.start, match.start + match.size };
+		return true;
+	}
+	const size_t count = search_count_up_to(opened->functions, opened->function_count,
+		sizeof *opened->functions, offsetof(struct symbol_extent, start), vaddr);
+	if (count == 0 || opened->functions[count - 1].limit <= vaddr)
+		return false;
+	*function = opened->functions[count - 1];
+	return true;
 }
 
-static struct routine *find_routine(
-	struct routine_list *list, const char *path, const struct symbol_match *match)
+/* The segment as a process maps it, in pages. */
+static struct symbol_mapping code_of(
+	struct routine_list *list, const struct opened *opened, const struct elf_segment *segment)
+{
+	const uint64_t before = segment->offset % PAGE_BYTES;
+	const uint64_t bytes = before + segment->file_bytes;
+
+	return (struct symbol_mapping){
+		.start = segment->vaddr - before,
+		.limit = segment->vaddr - before +
+			 (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES,
+		.file_offset = segment->offset - before,
+		.path = string_pool_add(&list->strings, opened->path),
+		.build_id = string_pool_add(&list->strings, opened->image.build_id),
+		.file = string_pool_add(&list->strings, opened->image.path),
+	};
+}
+
+static struct routine *find_routine(struct routine_list *list, const struct opened *opened,
+	const struct elf_segment *segment, const struct symbol_extent *function)
 {
 	for (size_t i = 0; i < list->count; i++) {
-		if (list->routines[i].start == match->start &&
-			strcmp(list->routines[i].path, path) == 0)
+		if (list->routines[i].start == function->start &&
+			strcmp(list->routines[i].path, opened->image.path) == 0)
 			return &list->routines[i];
 	}
 	struct routine *const routine = XAPPEND(list->routines, list->count, list->capacity);
@@ -112,9 +159,10 @@ static struct routine *find_routine(
 		.name = "",
 		.source = "",
 		.build_id = "",
-		.path = string_pool_add(&list->strings, path),
-		.start = match->start,
-		.limit = match->start + match->size,
+		.path = string_pool_add(&list->strings, opened->image.path),
+		.start = function->start,
+		.limit = function->limit,
+		.code = code_of(list, opened, segment),
 	};
 	return routine;
 }
@@ -141,11 +189,11 @@ static void add_node(
 	if (segment == NULL)
 		return;
 	const uint64_t vaddr = offset - segment->offset + segment->vaddr;
-	const struct symbol_match match = find_symbol(opened, vaddr);
-	if (match.name == NULL || match.size == 0)
+	struct symbol_extent function;
+	if (!find_function(opened, vaddr, &function))
 		return;
 
-	struct routine *const routine = find_routine(finder->list, opened->image.path, &match);
+	struct routine *const routine = find_routine(finder->list, opened, segment, &function);
 	if (routine->name[0] == '\0')
 		routine->name = short_name(finder->list, node->function);
 	if (routine->source[0] == '\0' && node->file[0] != '\0') {
@@ -309,13 +357,36 @@ static void read_place(struct objdump_reader *reader, const char *line, size_t s
 	reader->line = (uint32_t)strtoul(line + colon, NULL, 10);
 }
 
-bool disassembly_make(struct disassembly *disassembly, const char *objdump, bool in_intel_syntax,
-	const struct routine *routine, struct error *err)
+/* objdump knows neither an index of symbols nor the folders that debug files are searched in. */
+static void find_lines(struct disassembly *disassembly, const struct report_session *session,
+	const struct routine *routine)
+{
+	const size_t count = disassembly->count;
+	CLEANUP(free_cleanup) uint64_t *addresses = xcalloc(count, sizeof *addresses);
+	CLEANUP(free_cleanup) struct symbol_result *results = xcalloc(count, sizeof *results);
+
+	for (size_t i = 0; i < count; i++) {
+		if (disassembly->instructions[i].file[0] != '\0')
+			return;
+		addresses[i] = disassembly->instructions[i].start;
+	}
+	symbolizer_resolve(session->symbolizer, &routine->code, 1, addresses, count, results);
+	for (size_t i = 0; i < count; i++) {
+		if (results[i].frame_count == 0)
+			continue;
+		disassembly->instructions[i].file =
+			string_pool_add(&disassembly->strings, results[i].frames[0].file);
+		disassembly->instructions[i].line = results[i].frames[0].line;
+	}
+}
+
+bool disassembly_make(struct disassembly *disassembly, const char *objdump,
+	const struct report_session *session, const struct routine *routine, struct error *err)
 {
 	CLEANUP(free_cleanup) char *from = xasprintf("--start-address=0x%" PRIx64, routine->start);
 	CLEANUP(free_cleanup) char *to = xasprintf("--stop-address=0x%" PRIx64, routine->limit);
 	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
-	const char *const disassemble = in_intel_syntax ? "-dMintel" : "-d";
+	const char *const disassemble = session->options->intel_syntax ? "-dMintel" : "-d";
 	const char *const arguments[] = { objdump, "-C", disassemble, "-l", "--no-show-raw-insn",
 		from, to, "--", routine->path, NULL };
 
@@ -334,6 +405,8 @@ bool disassembly_make(struct disassembly *disassembly, const char *objdump, bool
 			read_place(&reader, line, size);
 		line += size + (line[size] == '\n');
 	}
+	if (routine->source[0] != '\0')
+		find_lines(disassembly, session, routine);
 	return true;
 }
 
@@ -425,7 +498,7 @@ bool routine_write_assembly(const struct routine *routine, const struct report_s
 	const struct annotation annotation = { view, options, place, out };
 	CLEANUP(disassembly_deinit) struct disassembly disassembly = { 0 };
 
-	if (!disassembly_make(&disassembly, objdump, session->options->intel_syntax, routine, err))
+	if (!disassembly_make(&disassembly, objdump, session, routine, err))
 		return false;
 	buffer_printf(out,
 		"ROUTINE ====================== %s\n%6s %6s %s (flat, cumulative) %s of total\n",

@@ -26,6 +26,7 @@ struct routine {
 	const char *build_id; /* of the program that has that place; "" when unknown */
 	const char *path;     /* the ELF file to read instructions from */
 	uint64_t start, limit;
+	struct symbol_mapping code; /* of that file, where it was linked for */
 	uint32_t start_line;
 	struct routine_place *places;
 	size_t count, capacity;
@@ -38,8 +39,9 @@ struct routine_list {
 };
 
 /*
- * Finds the routines of a view by addresses without inlined frames. Functions of which the file is
- * missing, or that have no symbol there, are left out: where they end is not known.
+ * Finds the routines of a view by addresses without inlined frames. Functions of which the program
+ * is missing, or that neither symbols nor an index of symbols know, are left out: where they end is
+ * not known.
  */
 void routine_list_init(struct routine_list *list, const struct report_session *session,
 	const struct view *view, struct pattern *pattern);
@@ -71,11 +73,11 @@ char *disassembly_find_tool(const char *tool, const char *tools);
 
 /*
  * The instructions of the routine, by running `objdump` (a path) on its file, in Intel's syntax
- * where that is wanted and the machine is an x86. Initialises
- * `disassembly`, which is to be deinited when that went well.
+ * where the session wants that and the machine is an x86. Lines that objdump does not find are the
+ * symbolizer's. Initialises `disassembly`, which is to be deinited when that went well.
  */
 MUST_CHECK bool disassembly_make(struct disassembly *disassembly, const char *objdump,
-	bool in_intel_syntax, const struct routine *routine, struct error *err);
+	const struct report_session *session, const struct routine *routine, struct error *err);
 void disassembly_deinit(struct disassembly *disassembly);
 
 /* Appends the instructions of the routine with their figures, and the source that they are of. */

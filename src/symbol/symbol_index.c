@@ -447,27 +447,36 @@ static void find_part(void *context, size_t number)
 /* Fewer take less time than a thread. */
 static const size_t MIN_PART = 512;
 
+static void open_readers(struct symbol_index *index, size_t count)
+{
+	const uint32_t largest = largest_range_block(index);
+
+	index->reader_count = count;
+	index->readers = xcalloc(count, sizeof *index->readers);
+	for (size_t i = 0; i < count; i++) {
+		struct index_reader *const reader = &index->readers[i];
+		reader->index = index;
+		reader->ranges.block = index->lists[SYMBOL_INDEX_RANGES].count;
+		reader->range_block = xmalloc(largest);
+		reader->ranges.groups = xmalloc(largest);
+	}
+}
+
 const struct dwarf_answer *symbol_index_find(
 	struct symbol_index *index, const uint64_t *vaddrs, size_t count, unsigned threads)
 {
 	const size_t parts = count / MIN_PART + 1;
 	const size_t allowed = parallel_thread_count(threads);
-	const uint32_t largest = largest_range_block(index);
 
 	index->vaddrs = vaddrs;
 	index->answers = xcalloc(count, sizeof *index->answers);
-	index->reader_count = parts < allowed ? parts : allowed;
-	index->readers = xcalloc(index->reader_count, sizeof *index->readers);
+	open_readers(index, parts < allowed ? parts : allowed);
 	for (size_t i = 0; i < index->reader_count; i++) {
 		struct index_reader *const reader = &index->readers[i];
-		reader->index = index;
 		reader->first = count / index->reader_count * i;
 		reader->limit = i + 1 == index->reader_count
 					? count
 					: count / index->reader_count * (i + 1);
-		reader->ranges.block = index->lists[SYMBOL_INDEX_RANGES].count;
-		reader->range_block = xmalloc(largest);
-		reader->ranges.groups = xmalloc(largest);
 	}
 	if (index->reader_count == 1)
 		find_part(index, 0);
@@ -476,4 +485,62 @@ const struct dwarf_answer *symbol_index_find(
 	for (size_t i = 0; i < index->reader_count; i++)
 		index->is_damaged = index->is_damaged || index->readers[i].is_damaged;
 	return index->answers;
+}
+
+static const uint32_t NO_FUNCTION = UINT32_MAX;
+
+struct extent_list {
+	struct symbol_extent *extents;
+	size_t count, capacity;
+	uint32_t function; /* of the last one, which has no limit yet; NO_FUNCTION when it has */
+};
+
+static void add_range(struct extent_list *list, uint64_t start, uint32_t function)
+{
+	if (function == list->function)
+		return;
+	if (list->function != NO_FUNCTION)
+		list->extents[list->count - 1].limit = start;
+	if (function != NO_FUNCTION)
+		*XAPPEND(list->extents, list->count, list->capacity) =
+			(struct symbol_extent){ start, UINT64_MAX };
+	list->function = function;
+}
+
+static bool add_block(struct extent_list *list, struct index_reader *reader, size_t number)
+{
+	struct range_reader *const ranges = &reader->ranges;
+	const uint64_t start = reader->index->lists[SYMBOL_INDEX_RANGES].blocks[number].first;
+
+	if (!begin_block(reader, number))
+		return false;
+	for (size_t group = 0; group < ranges->group_count; group++) {
+		if (!begin_group(ranges, start, group))
+			return false;
+		while (ranges->has_next) {
+			const uint64_t at = ranges->next_start;
+			if (!read_range(ranges))
+				return false;
+			add_range(list, at,
+				ranges->frame_count == 0 ? NO_FUNCTION
+							 : ranges->frames[0].function);
+		}
+	}
+	return true;
+}
+
+struct symbol_extent *symbol_index_functions(struct symbol_index *index, size_t *count)
+{
+	struct extent_list list = { .function = NO_FUNCTION };
+
+	open_readers(index, 1);
+	for (size_t i = 0; i < index->lists[SYMBOL_INDEX_RANGES].count; i++) {
+		if (add_block(&list, &index->readers[0], i))
+			continue;
+		index->is_damaged = true;
+		free(list.extents);
+		return NULL;
+	}
+	*count = list.count;
+	return list.extents;
 }

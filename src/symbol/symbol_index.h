@@ -42,3 +42,14 @@ const struct dwarf_answer *symbol_index_find(
 
 /* Whether a block that was needed is damaged: then answers are missing. */
 bool symbol_index_is_damaged(const struct symbol_index *index);
+
+struct symbol_extent {
+	uint64_t start, limit;
+};
+
+/*
+ * The pieces of code that are of one function each, inlined calls included, ascending. Equal
+ * functions side by side are one piece. In place of symbol_index_find; NULL when the index is
+ * damaged. Free with free().
+ */
+struct symbol_extent *symbol_index_functions(struct symbol_index *index, size_t *count);

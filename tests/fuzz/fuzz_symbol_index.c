@@ -86,6 +86,18 @@ static void find_all(const struct elf_image *image)
 	fuzz_read_answers(symbol_index_find(index, vaddrs, FUZZ_ADDRESSES, 1));
 }
 
+static void find_functions(const struct elf_image *image)
+{
+	CLEANUP(symbol_index_cleanup) struct symbol_index *index = NULL;
+	struct work_budget budget;
+	size_t count = 0;
+	struct error err;
+
+	work_budget_init(&budget);
+	if (symbol_index_open(image, &budget, &index, &err))
+		free(symbol_index_functions(index, &count));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	CLEANUP(buffer_deinit) struct buffer section = BUFFER_OR_EXIT;
@@ -105,8 +117,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	elf_builder_add_code(&builder, 0x1000, 0x1000);
 	elf_builder_add_data(&builder, SYMBOL_INDEX_SECTION, section.data, section.size);
 	elf_builder_finish(&builder);
-	if (elf_image_over("fuzz", builder.out.data, builder.out.size, NULL, &image, &err))
+	if (elf_image_over("fuzz", builder.out.data, builder.out.size, NULL, &image, &err)) {
 		find_all(&image);
+		find_functions(&image);
+	}
 	elf_builder_deinit(&builder);
 	return 0;
 }

@@ -338,6 +338,38 @@ class Report(unittest.TestCase):
         page = text("report", "--weblist=^load_table$", "--show_bytes", self.first)
         self.assertRegex(page, rf'class="hot"> +24576 +24576 +{line_of("malloc(8192)")}  ')
 
+    def test_assembly_of_a_stripped_program_is_that_of_the_whole_one(self):
+        """The functions and lines are those of an index of symbols or of a debug file, the instructions the program's."""
+        for tool in ("objdump", "objcopy", "strip", "xz"):
+            need(tool)
+        program, debug, indexes, debugs = (self.path("stripped" + end) for end in ("", ".debug", ".indexes", ".debugs"))
+        subprocess.run(["strip", STORE, "-o", program], check=True)
+        subprocess.run(["objcopy", "--only-keep-debug", STORE, debug], check=True)
+        run("symbols", "index", "--folder", indexes, STORE)
+        index = next(pathlib.Path(indexes).rglob("*.debug"))
+        place = pathlib.Path(debugs, index.relative_to(indexes))
+        place.parent.mkdir(parents=True)
+        shutil.move(debug, place)
+        profile = self.take("stripped", program=program)
+
+        def assembly(output, *arguments):
+            """Without the title, and what objdump says of symbols that a stripped program has no more."""
+            return re.sub(r"<h1>.*|( +# [0-9a-f]+)? (<|&lt;)\S*(>|&gt;)", "", text("report", f"--{output}=^load_(table|index)$", "--show_bytes", *arguments))
+
+        expected = {output: assembly(output, STORE, profile) for output in ("disasm", "weblist")}
+        self.assertRegex(expected["weblist"], rf'class="hot"> +24576 +24576 +{line_of("malloc(8192)")}  ')
+        for folder in (indexes, debugs):
+            for options in (["--no-cache"], [], []):
+                for output, wanted in expected.items():
+                    with self.subTest(" ".join([folder, output, *options])):
+                        self.assertEqual(wanted, assembly(output, "--build-id-dir", folder, *options, profile))
+        # Distributions keep a small symbol table in a section of the program.
+        small = self.path("small")
+        subprocess.run(["objcopy", "--only-keep-debug", "--strip-debug", STORE, small], check=True)
+        subprocess.run(["xz", small], check=True)
+        subprocess.run(["objcopy", f"--add-section=.gnu_debugdata={small}.xz", program], check=True)
+        self.assertIn("ROUTINE ====================== load_table\n", assembly("disasm", "--no-cache", profile))
+
     def test_assembly_of_a_program_without_debug_information(self):
         need("objdump")
         program = shutil.copy(STORE, self.path("nolines"))

@@ -115,9 +115,41 @@ static void each_address_of_a_range_has_its_frames(void **state)
 	assert_int_equal(answers[3].frames[0].start_line, 7);
 	assert_string_equal(answers[3].frames[1].name, "outer");
 	assert_int_equal(answers[3].frames[1].line, 10);
+	assert_int_equal(answers[3].frames[1].line, 10);
 	assert_false(symbol_index_is_damaged(sample.index));
 }
 
+/* Three functions with a gap behind the first, and with calls inlined in them, of several blocks.
+ */
+static void functions_reach_over_inlined_calls_and_blocks(void **state)
+{
+	enum { RANGES = 100000 };
+	CLEANUP(sample_deinit) struct sample sample = { 0 };
+	CLEANUP(free_cleanup) struct symbol_extent *functions = NULL;
+	const struct symbol_extent expected[] = { { 0, 1000 }, { 1001, 50000 },
+		{ 50000, RANGES - 1 } };
+	size_t count = 0;
+	struct error err;
+
+	(void)state;
+	sample_init(&sample, RANGES);
+	for (uint32_t i = 0; i < RANGES; i++) {
+		const char *const name = i < 1000 ? "first" : i < 50000 ? "second" : "third";
+		const uint32_t outer = add(&sample, NO_SYMBOL_CHAIN, name, i);
+		sample.vaddrs[i] = 0x1000 + i;
+		sample.chain_of[i] = i == 1000 || i == RANGES - 1 ? NO_SYMBOL_CHAIN
+				     : i % 3 == 0		  ? add(&sample, outer, "inner", i)
+								  : outer;
+	}
+	encode(&sample);
+	assert_true(open_index(&sample, &err));
+	functions = symbol_index_functions(sample.index, &count);
+	assert_int_equal(count, 3);
+	for (size_t i = 0; i < count; i++) {
+		assert_int_equal(functions[i].start, 0x1000 + expected[i].start);
+		assert_int_equal(functions[i].limit, 0x1000 + expected[i].limit);
+	}
+}
 static void the_file_has_the_build_id_and_the_addresses_of_the_program(void **state)
 {
 	CLEANUP(sample_deinit) struct sample sample = { 0 };
@@ -288,6 +320,7 @@ static void claims_are_bounded_by_the_file(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(each_address_of_a_range_has_its_frames),
+	cmocka_unit_test(functions_reach_over_inlined_calls_and_blocks),
 	cmocka_unit_test(the_file_has_the_build_id_and_the_addresses_of_the_program),
 	cmocka_unit_test(large_indexes_answer_every_address),
 	cmocka_unit_test(a_search_skips_to_addresses_far_apart),
