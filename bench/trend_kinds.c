@@ -1122,8 +1122,8 @@ static void add_line(struct profile *profile, const struct site *site, size_t at
 				    : interval_bytes;
 	const double p = -expm1(-size / interval_bytes);
 	const struct profile_frame frames[] = { { name, "", "", 0, 0 }, { "main", "", "", 0, 0 } };
-	const uint32_t locations[] = { profile_add_named(profile, &frames[0]),
-		profile_add_named(profile, &frames[1]) };
+	const uint32_t locations[] = { profile_add_named(profile, &frames[0], 1),
+		profile_add_named(profile, &frames[1], 1) };
 	struct profile_sample sample = { .stack = profile_add_stack(profile, locations, 2),
 		.thread = PROFILE_NONE };
 

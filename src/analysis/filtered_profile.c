@@ -211,7 +211,7 @@ static uint32_t location_of(struct selector *selector, uint32_t at)
 		*made = LEFT_OUT;
 	else if (from->is_named && from->frame_count != 0)
 		*made = profile_copy_named(selector->out, &selector->texts,
-			&selector->profile->frames[from->first_frame]);
+			&selector->profile->frames[from->first_frame], from->frame_count);
 	else
 		*made = make_addressed(selector, from);
 	return *made;

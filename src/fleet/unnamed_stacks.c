@@ -120,7 +120,7 @@ static uint32_t add_frame(
 		}
 	}
 	return profile_add_named(profile,
-		&(struct profile_frame){ .function = frame, .linkage_name = "", .file = "" });
+		&(struct profile_frame){ .function = frame, .linkage_name = "", .file = "" }, 1);
 }
 
 /* Columns: stack, frames, build_ids, offsets. */

@@ -5,6 +5,7 @@
  *
  *	main;serve;parse 4096
  *
+ * A function that is inlined into the one before it ends in "[inline]", as jeprof writes it.
  * Lines that begin with '#' are comments.
  */
 #include "profile/readers.h"
@@ -76,19 +77,37 @@ struct collapsed_reader {
 	struct profile *profile;
 	uint32_t *locations;
 	size_t capacity;
+	struct profile_frame *frames; /* of one location */
+	size_t frame_count, frame_capacity;
 };
 
-static uint32_t add_name(struct profile *profile, const char *text, size_t size)
+/* Cuts "[inline]" off a name that has more. */
+static bool take_inlined(const char *name, size_t *size)
 {
-	return profile_add_named(
-		profile, &(struct profile_frame){
-				 .function = string_pool_add_sized(&profile->strings, text, size),
-			 });
+	static const char suffix[] = "[inline]";
+	const size_t suffix_size = sizeof suffix - 1;
+
+	if (*size <= suffix_size || memcmp(name + *size - suffix_size, suffix, suffix_size) != 0)
+		return false;
+	*size -= suffix_size;
+	return true;
+}
+
+/* True when the frame ends its location: it is not inlined. */
+static bool add_frame(struct collapsed_reader *reader, const char *name, size_t size)
+{
+	const bool is_inlined = take_inlined(name, &size);
+
+	*XAPPEND(reader->frames, reader->frame_count, reader->frame_capacity) =
+		(struct profile_frame){ .function = string_pool_add_sized(
+						&reader->profile->strings, name, size) };
+	return !is_inlined;
 }
 
 /* From the right, where the leaf is. */
 static uint32_t add_stack(struct collapsed_reader *reader, const struct stack_line *line)
 {
+	struct profile *const profile = reader->profile;
 	const char *end = line->frames + line->frames_size;
 	size_t depth = 0;
 
@@ -96,10 +115,13 @@ static uint32_t add_stack(struct collapsed_reader *reader, const struct stack_li
 		const size_t left = (size_t)(end - line->frames);
 		const char *const semicolon = left == 0 ? NULL : memrchr(line->frames, ';', left);
 		const char *const begin = semicolon == NULL ? line->frames : semicolon + 1;
-		*XAPPEND(reader->locations, depth, reader->capacity) =
-			add_name(reader->profile, begin, (size_t)(end - begin));
+		if (add_frame(reader, begin, (size_t)(end - begin)) || semicolon == NULL) {
+			*XAPPEND(reader->locations, depth, reader->capacity) =
+				profile_add_named(profile, reader->frames, reader->frame_count);
+			reader->frame_count = 0;
+		}
 		if (semicolon == NULL)
-			return profile_add_stack(reader->profile, reader->locations, depth);
+			return profile_add_stack(profile, reader->locations, depth);
 		end = semicolon;
 	}
 }
@@ -144,6 +166,7 @@ static bool read_profile(struct cursor *in, struct profile *profile, struct erro
 	while (cursor_more(in) && text_line(in, &line))
 		read_line(&reader, in, &line);
 	free(reader.locations);
+	free(reader.frames);
 	return cursor_ok(in);
 }
 

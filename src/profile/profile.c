@@ -207,10 +207,15 @@ uint32_t profile_add_exact_address(struct profile *profile, uint64_t address)
 
 struct named_key {
 	const struct profile *profile;
-	const char *function;
-	const char *file;
-	uint32_t line;
+	const struct profile_frame *frames;
+	size_t count;
 };
+
+static bool is_same_frame(const struct profile_frame *left, const struct profile_frame *right)
+{
+	return left->function == right->function && left->file == right->file &&
+	       left->line == right->line;
+}
 
 static bool is_named(const void *items, uint32_t position, const void *key)
 {
@@ -218,50 +223,60 @@ static bool is_named(const void *items, uint32_t position, const void *key)
 		&((const struct profile_location *)items)[position];
 	const struct named_key *const wanted = key;
 
-	if (!location->is_named)
+	if (!location->is_named || location->frame_count != wanted->count)
 		return false;
-	const struct profile_frame *const frame = &wanted->profile->frames[location->first_frame];
-	return frame->function == wanted->function && frame->file == wanted->file &&
-	       frame->line == wanted->line;
+	const struct profile_frame *const frames = &wanted->profile->frames[location->first_frame];
+	for (size_t i = 0; i < wanted->count; i++) {
+		if (!is_same_frame(&frames[i], &wanted->frames[i]))
+			return false;
+	}
+	return true;
 }
 
-/* The texts are the profile's own. */
-static uint32_t add_named(struct profile *profile, const struct profile_frame *frame)
+/* Of the last `count` frames, which are taken back where there is such a location. */
+static uint32_t add_named(struct profile *profile, size_t count)
 {
+	const size_t first_frame = profile->frame_count - count;
 	const struct named_key key = {
 		.profile = profile,
-		.function = frame->function,
-		.file = frame->file,
-		.line = frame->line,
+		.frames = &profile->frames[first_frame],
+		.count = count,
 	};
-	const uint64_t names = hash_combine((uintptr_t)key.function, (uintptr_t)key.file);
 	const uint32_t next = (uint32_t)profile->location_count;
-	const uint32_t found = hash_index_add(&profile->location_index,
-		hash_combine(names, key.line), is_named, profile->locations, &key, next);
+	uint64_t hash = 0;
 
-	if (found != HASH_INDEX_NONE)
+	for (size_t i = 0; i < count; i++) {
+		const struct profile_frame *const frame = &key.frames[i];
+		hash = hash_combine(hash_combine(hash, (uintptr_t)frame->function),
+			hash_combine((uintptr_t)frame->file, frame->line));
+	}
+	const uint32_t found = hash_index_add(
+		&profile->location_index, hash, is_named, profile->locations, &key, next);
+	if (found != HASH_INDEX_NONE) {
+		profile->frame_count = first_frame;
 		return found;
-	const uint32_t first_frame = profile_add_own_frame(profile, frame);
+	}
 	return profile_add_location(profile, &(struct profile_location){ .mapping = PROFILE_NONE,
-						     .first_frame = first_frame,
-						     .frame_count = 1,
+						     .first_frame = (uint32_t)first_frame,
+						     .frame_count = (uint32_t)count,
 						     .is_exact = true,
 						     .is_named = true });
 }
 
-uint32_t profile_add_named(struct profile *profile, const struct profile_frame *frame)
+uint32_t profile_add_named(
+	struct profile *profile, const struct profile_frame *frames, size_t count)
 {
-	const struct profile_frame own = own_texts(profile, frame);
-
-	return add_named(profile, &own);
+	for (size_t i = 0; i < count; i++)
+		profile_add_frame(profile, &frames[i]);
+	return add_named(profile, count);
 }
 
-uint32_t profile_copy_named(
-	struct profile *profile, struct text_map *texts, const struct profile_frame *frame)
+uint32_t profile_copy_named(struct profile *profile, struct text_map *texts,
+	const struct profile_frame *frames, size_t count)
 {
-	const struct profile_frame own = copy_texts(profile, texts, frame);
-
-	return add_named(profile, &own);
+	for (size_t i = 0; i < count; i++)
+		profile_copy_frame(profile, texts, &frames[i]);
+	return add_named(profile, count);
 }
 
 struct stack_key {

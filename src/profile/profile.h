@@ -228,12 +228,13 @@ uint32_t profile_add_address(struct profile *profile, uint64_t address);
 uint32_t profile_add_exact_address(struct profile *profile, uint64_t address);
 
 /*
- * The location of a frame in a format without addresses: equal (function, file, line) give the
- * same location, with exactly this frame.
+ * The location of frames in a format without addresses, innermost first, all but the last of them
+ * inlined: equal (function, file, line) give the same location, with exactly these frames.
  */
-uint32_t profile_add_named(struct profile *profile, const struct profile_frame *frame);
-uint32_t profile_copy_named(
-	struct profile *profile, struct text_map *texts, const struct profile_frame *frame);
+uint32_t profile_add_named(
+	struct profile *profile, const struct profile_frame *frames, size_t count);
+uint32_t profile_copy_named(struct profile *profile, struct text_map *texts,
+	const struct profile_frame *frames, size_t count);
 
 /*
  * Appends a location as it is, for formats that number theirs: equal ones are not made one. A

@@ -769,6 +769,21 @@ class Report(unittest.TestCase):
         names = [line.split(maxsplit=5)[5] for line in text("report", *forms).splitlines()[1:]]
         self.assertEqual(len(names), len(set(names)))
 
+    def test_collapsed_stacks_are_no_difference(self):
+        """But for rounding, and for functions without a name, which one of them names by their addresses."""
+        collapsed = self.path("of.collapsed")
+        run("report", "--collapsed", "-o", collapsed, self.first)
+        self.assertIn("[inline]", pathlib.Path(collapsed).read_text())
+        self.assertEqual(text("report", "--collapsed", collapsed), pathlib.Path(collapsed).read_text())
+        rows = [line.split() for line in text("diff", "--text", "--show_bytes", self.first, collapsed).splitlines()[2:]]
+        self.assertEqual([row for row in rows if row[5][0] != "[" and (abs(float(row[0])) > 2 or abs(float(row[3])) > 100)], [])
+
+    def test_functions_inlined_in_a_profile_without_addresses_stay_so(self):
+        collapsed, filtered = self.path("inlined.collapsed"), self.path("filtered.pb.gz")
+        pathlib.Path(collapsed).write_text("main;handle;parse[inline];read[inline] 10\nmain;handle 5\n")
+        run("report", "--pprof", "--focus=handle", "-o", filtered, collapsed)
+        self.assertEqual(text("report", "--collapsed", filtered), "main;handle;parse[inline];read[inline] 10\nmain;handle 5\n")
+
     def test_binary_output_stays_off_the_terminal(self):
         main, terminal = pty.openpty()
         try:
