@@ -71,6 +71,16 @@ static size_t count_unnamed(const struct profile *profile)
 	return count;
 }
 
+/* With names, as --raw writes it, a profile of jemalloc that was cut between stacks lacks no name.
+ */
+static void warn_of_missing_end(const struct profile *profile)
+{
+	if (profile->weighting == PROFILE_EXPONENTIAL)
+		verb_warn("%s: it has no list of mappings (MAPPED_LIBRARIES), so it was cut off, "
+			  "and stacks may be missing (get the whole file)",
+			profile->name);
+}
+
 /*
  * Distinguishes memory without a file from a profile that was cut off before its mappings. Returns
  * the number of addresses of such profiles.
@@ -82,8 +92,12 @@ static size_t warn_of_missing_mappings(const struct symbol_warnings *of)
 	for (size_t i = 0; i < of->profile_count; i++) {
 		const struct profile *const profile = of->profiles[i];
 		const size_t count = count_unnamed(profile);
-		if (profile->has_mappings || profile->mapping_count != 0 || count == 0)
+		if (profile->has_mappings || profile->mapping_count != 0)
 			continue;
+		if (count == 0) {
+			warn_of_missing_end(profile);
+			continue;
+		}
 		/* Go's texts have the names in comments. */
 		const bool may_be_go = profile->weighting != PROFILE_EXPONENTIAL;
 		verb_warn("%s: no address has a name: it has no list of mappings "
@@ -162,11 +176,7 @@ static size_t sum_reports(
 static void warn_of_modules(
 	const struct symbol_warnings *of, const struct symbol_module_report *reports, size_t count)
 {
-	bool has_pathless = false;
-	for (size_t i = 0; i < count; i++)
-		has_pathless |= reports[i].path[0] == '\0';
-	const size_t cut_count =
-		(has_pathless ? warn_of_missing_mappings(of) : 0) + warn_of_cut_mappings(of);
+	const size_t cut_count = warn_of_missing_mappings(of) + warn_of_cut_mappings(of);
 	CLEANUP(free_cleanup) struct symbol_module_report *sums = xcalloc(count, sizeof *sums);
 	const size_t sum_count = sum_reports(reports, count, sums);
 	for (size_t i = 0; i < sum_count; i++) {

@@ -131,6 +131,16 @@ class Foreign(unittest.TestCase):
         run = self.report(b"heap profile: 1: 64 [1: 64] @ heap/8192\n1: 64 [1: 64] @ 0x4b5e37\n#\t0x4b5e36\tmain.grab+0xb6\t/g.go:4\n", "--text")
         self.assertIn(b"or is a text of Go's (get the whole file, or from Go one without debug=1)", run.stderr)
 
+    def test_profile_with_names_was_cut_off(self):
+        """Between stacks nothing else shows it: all addresses have names."""
+        names = "--- symbol\n0x400110 leaf\n0x40021f main\n---\n--- heap\n"
+        stack = "@ 0x400110 0x400220\n  t*: 1: 64 [0: 0]\n"
+        end = "\nMAPPED_LIBRARIES:\n00400000-00500000 r-xp 00000000 00:00 0 /x\n"
+        for stacks, has_end in ((0, False), (1, False), (2, False), (2, True)):
+            with self.subTest(stacks=stacks, has_end=has_end):
+                run = self.report((names + "heap_v2/1\n  t*: 2: 128 [0: 0]\n" + stacks * stack + has_end * end).encode(), "--text")
+                self.assertEqual(b"so it was cut off, and stacks may be missing (get the whole file)" in run.stderr, not has_end)
+
     def test_one_of_several_profiles_was_cut_off_before_its_mappings(self):
         whole = "heap_v2/1\n  t*: 1: 64 [0: 0]\n@ 0x400110 0x400220\n  t*: 1: 64 [0: 0]\n\nMAPPED_LIBRARIES:\n00400000-00500000 r-xp 00000000 00:00 0 /x\n"
         with tempfile.TemporaryDirectory() as folder:
