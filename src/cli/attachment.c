@@ -48,14 +48,6 @@ static bool find_library(
 	       attach_check_library(process, path, is_visible, err);
 }
 
-bool attachment_check(const struct process *process, struct error *err)
-{
-	char library[4096];
-	bool ignored;
-
-	return attach_check(process, false, err) && find_library(process, library, &ignored, err);
-}
-
 /* What the agent reads in the place of its environment. */
 static char *make_settings(
 	const struct process *process, const struct entry_functions *found, bool wants_mapped)
@@ -404,6 +396,24 @@ static bool find_functions(const struct process *process, enum attach_method met
 	if (reason->kind == ERROR_NOT_FOUND)
 		*reason = (struct error){ 0 };
 	return true;
+}
+
+/* Where there is no other way, what refuses the patching refuses the attach. */
+static bool check_functions(const struct process *process, struct error *err)
+{
+	CLEANUP(entry_functions_deinit) struct entry_functions found = { 0 };
+	struct error ignored;
+
+	return !is_static(process) || find_functions(process, ATTACH_AUTO, &found, &ignored, err);
+}
+
+bool attachment_check(const struct process *process, struct error *err)
+{
+	char library[4096];
+	bool ignored;
+
+	return attach_check(process, false, err) && find_library(process, library, &ignored, err) &&
+	       check_functions(process, err);
 }
 
 /* Jumps are made in the functions of the allocator, and these are the C library's. */

@@ -14,7 +14,7 @@ import unittest
 import test_attach_places
 from agent_host import PROGRAMS
 from known_heap import KNOWN, bytes_by_site
-from processes import BUILD, SECCOMP_EPERM, agent_thread, forbid_call, mapped_code, need, repeats, wait_until
+from processes import BUILD, SECCOMP_EPERM, agent_thread, decoder_without_functions, forbid_call, mapped_code, need, repeats, wait_until
 from test_attach import AttachCase
 
 STATIC_AGENT = BUILD / "src/agent/libheapctl-static.so"
@@ -198,6 +198,17 @@ class Refused(StaticCase):
         for _ in range(2):
             self.assert_refused(process, r"it cannot map executable memory: Operation not permitted", "--force")
             self.assertEqual(mapped_code(process.pid), before)
+        self.assert_unharmed(process)
+
+    def test_a_missing_decoder(self):
+        """Neither doctor nor ps promises the attach that would be refused."""
+        process = self.start_program("attached_static", "0")
+        name = decoder_without_functions(self.folder)
+        for verb in (("attach", process.pid), ("doctor", process.pid), ("status", process.pid), ("ps", "--all")):
+            with self.subTest(verb[0]):
+                shown = " ".join(" ".join(self.heapctl(*verb, env={"LD_LIBRARY_PATH": self.folder}, code=None)).split())
+                self.assertIn(f"it cannot be decoded: {name} has no decoder for it", shown)
+                self.assertNotIn("would load the agent", shown)
         self.assert_unharmed(process)
 
     def test_what_has_no_tables(self):
