@@ -75,6 +75,9 @@ void completion_print_bash(void)
 	     "_heapctl()\n"
 	     "{\n"
 	     "\tlocal word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
+	     "\t# Bash makes words of the = and the value of --option=VALUE.\n"
+	     "\tif [[ $word == = ]]; then word=\n"
+	     "\telif [[ $previous == = ]]; then previous=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
 	     "\tif ((COMP_CWORD == 1)); then");
 	fputs("\t\t_heapctl_words '", stdout);
 	for (size_t i = 0; verb_table[i] != NULL; i++) {

@@ -292,6 +292,11 @@ class Completion(Case):
         self.assertEqual(result.stderr, "")
         return result.stdout.split()
 
+    def test_a_value_behind_an_equals_sign(self):
+        self.assertEqual(self.complete("attach", "--method", "=", "g"), ["got"])
+        self.assertEqual(self.complete("attach", "--method", "="), self.complete("attach", "--method", ""))
+        self.assertEqual(self.complete("attach", "--method", "=", "got", "--inter"), ["--interval"])
+
     def test_verbs_and_options(self):
         self.assertEqual(self.complete("dea"), ["deactivate"])
         self.assertIn("--duration", self.complete("record", "--"))
