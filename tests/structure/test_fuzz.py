@@ -3,6 +3,7 @@
 """scripts/fuzz with stand-ins for the targets: what it says of a wrong TARGET or FUZZ_SECONDS, and of an input that crashes."""
 import os
 import pathlib
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -20,6 +21,7 @@ class Fuzz(unittest.TestCase):
         self.program("build-fuzz/tests/fuzz/fuzz_heap", "#!/bin/sh\necho stat::number_of_executed_units: 7\n")
         self.program("build-fuzz/tests/fuzz/fuzz_heap_more", "#!/bin/sh\necho crash\nexit 1\n")
         (self.folder / "tmp").mkdir()
+        self.options = {"cwd": self.folder, "text": True, "env": dict(os.environ, TMPDIR=str(self.folder / "tmp"))}
 
     def program(self, name, text):
         path = self.folder / name
@@ -28,8 +30,7 @@ class Fuzz(unittest.TestCase):
         path.chmod(0o755)
 
     def fuzz(self, target, seconds, code):
-        done = subprocess.run(["scripts/fuzz", target, seconds], cwd=self.folder, capture_output=True, text=True,
-                              env=dict(os.environ, TMPDIR=str(self.folder / "tmp")), timeout=60)
+        done = subprocess.run(["scripts/fuzz", target, seconds], capture_output=True, timeout=60, **self.options)
         self.assertEqual(done.returncode, code, done.stderr)
         return done.stdout + done.stderr
 
@@ -43,6 +44,21 @@ class Fuzz(unittest.TestCase):
     def test_an_input_that_crashes_is_kept(self):
         self.assertIn("fuzz_heap_more found something", self.fuzz("", "2", 123))
         self.assertEqual(self.left(), 1)
+
+    def test_an_interrupt_leaves_only_what_was_found(self):
+        for found in (False, True):
+            with self.subTest(found=found):
+                keep = 'for word; do case $word in -artifact_prefix=*) : >"${word#*=}crash-1";; esac; done; ' if found else ""
+                self.program("build-fuzz/tests/fuzz/fuzz_heap", f"#!/bin/bash\n{keep}echo started >&3\nsleep 60\n")
+                ours, its = os.pipe()
+                process = subprocess.Popen(["bash", "-c", 'exec 3>&"$1"; exec scripts/fuzz heap 60', "bash", str(its)], pass_fds=[its],
+                                           start_new_session=True, **self.options)
+                self.addCleanup(os.close, ours)
+                os.close(its)
+                self.assertEqual(os.read(ours, 64), b"started\n")
+                os.killpg(process.pid, signal.SIGINT)
+                self.assertEqual(process.wait(30), 130)
+                self.assertEqual(self.left(), found)
 
     def test_an_unknown_target_is_refused(self):
         for name in ("nonsense", "heap heap_more", "hea."):

@@ -6,10 +6,12 @@ import importlib.util
 import os
 import pathlib
 import re
-import subprocess
+import shutil
 import sys
 import tempfile
 import unittest
+
+from project_files import project_files
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.dont_write_bytecode = True
@@ -30,8 +32,17 @@ def links_of(text):
 
 class Documents(unittest.TestCase):
     def documents(self):
-        return [ROOT / path for path in subprocess.run(["git", "-C", str(ROOT), "ls-files", "*.md"], check=True, capture_output=True,
-                                                        text=True).stdout.split()]
+        return [ROOT / path for path in project_files(ROOT, "*.md")]
+
+    def test_an_unpacked_release_has_the_same(self):
+        with tempfile.TemporaryDirectory() as folder:
+            copy = pathlib.Path(folder, "release")
+            for path in project_files(ROOT, "*"):
+                (copy / path).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(ROOT / path, copy / path)
+            (copy / "build-site").mkdir()
+            (copy / "build-site/made.md").touch()
+            self.assertEqual(project_files(copy, "*.md", "examples"), sorted(project_files(ROOT, "*.md", "examples")))
 
     def test_their_links_lead_to_files_and_headings(self):
         wrong, count = [], 0

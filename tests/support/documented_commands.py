@@ -4,6 +4,8 @@ import re
 import subprocess
 import typing
 
+from project_files import project_files
+
 # Blocks of these are no commands but configuration or source, shown in the same way.
 NO_COMMANDS = re.compile(r"^(\[|#(?! )|[\w-]+ = |/\*|struct |CONFIG |\{|\}|[A-Z][a-z]+: )")
 
@@ -56,7 +58,7 @@ def commands_in(lines):
 
 
 def of_documents(root):
-    for path in subprocess.run(["git", "-C", str(root), "ls-files", "*.md", "examples"], check=True, capture_output=True, text=True).stdout.split():
+    for path in project_files(root, "*.md", "examples"):
         text = (root / path).read_text()
         blocks = blocks_of_markdown(text) if path.endswith(".md") else blocks_of_comment(text)
         for begin, lines in blocks:
