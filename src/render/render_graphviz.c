@@ -94,9 +94,10 @@ static bool open_library(struct library *library, struct error *err)
 
 	if (!shared_library_open(LIBRARY, "libgvc6", &handle, err))
 		return error_prefix(err, "drawing the graph");
-	if (!find_functions(handle, library))
-		return error_set(err, ERROR_UNSUPPORTED, "drawing the graph: %s", dlerror()) ||
-		       error_hint(err, "install Debian's library: apt install --reinstall libgvc6");
+	if (!find_functions(handle, library)) {
+		error_set(err, ERROR_UNSUPPORTED, "drawing the graph: %s", dlerror());
+		return error_hint(err, "install Debian's library: apt install --reinstall libgvc6");
+	}
 	library->set_error_function(keep_complaint);
 	library->set_error_level(AGERR);
 	return true;
