@@ -19,6 +19,7 @@
 #include "base/utf8.h"
 #include "base/xalloc.h"
 #include "client/program.h"
+#include "client/target_tree_text.h"
 #include "client/trace_denial.h"
 
 enum { PROC_PATH_BYTES = 64 };
@@ -550,6 +551,32 @@ static bool is_wanted(const struct process *process, const char *name, uid_t own
 	       (owner == USER_ANY || process->uid == owner);
 }
 
+static bool is_file(const char *path)
+{
+	struct stat status;
+
+	return stat(path, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+bool process_refuse_name(const char *name, uid_t owner, const char *hint, struct error *err)
+{
+	const char *const at = strrchr(name, '@');
+	char user[USER_NAME_BYTES];
+
+	/* Had there been such a user, the name would end before the '@'. */
+	if (owner == USER_ANY && at != NULL && at != name && at[1] != '\0') {
+		error_set(err, ERROR_NOT_FOUND,
+			"no process is called '%s', and there is no user '%s'", name, at + 1);
+	} else if (owner == USER_ANY) {
+		error_set(err, ERROR_NOT_FOUND, "no process is called '%s'", name);
+	} else {
+		user_name_format(owner, user);
+		error_set(err, ERROR_NOT_FOUND, "no process of user %s is called '%s'", user, name);
+	}
+	return error_hint(err, "%s%s",
+		is_file(name) ? "heapctl report shows the file of that name; " : "", hint);
+}
+
 static bool find_name(const char *name, uid_t owner, struct process *found, struct error *err)
 {
 	CLEANUP(free_cleanup) pid_t *pids = NULL;
@@ -580,12 +607,9 @@ static bool find_name(const char *name, uid_t owner, struct process *found, stru
 	}
 	if (matches == 1 || (matches == 0 && hidden > 0))
 		return true;
-	if (matches == 0) {
-		error_set(err, ERROR_NOT_FOUND, "no process is called '%s'", name);
-		return error_hint(err, "%sheapctl ps --all lists the processes",
-			access(name, F_OK) == 0 ? "heapctl report shows the file of that name; "
-						: "");
-	}
+	if (matches == 0)
+		return process_refuse_name(
+			name, owner, "heapctl ps --all lists the processes", err);
 	error_set(err, ERROR_USAGE, "%zu processes are called '%s'", matches, name);
 	return error_hint(
 		err, "name one by its pid: %s%s", others, matches > NAMES_SHOWN ? ", ..." : "");
@@ -624,6 +648,8 @@ bool process_find(const char *text, struct process *process, struct error *err)
 		error_set(err, ERROR_USAGE, "a process has a pid or a name, not '%s'", text);
 		return error_hint(err, "heapctl ps --all lists the processes");
 	}
+	if (target_tree_detect(text))
+		return target_tree_refuse(text, err);
 	if (user_name_split(text, name, sizeof name, &owner))
 		return find_name(name, owner, process, err);
 	return find_name(text, owner, process, err);

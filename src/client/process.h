@@ -56,6 +56,12 @@ const char *process_status_field(const char *status, const char *name);
 MUST_CHECK bool process_parse_pid(const char *text, pid_t *pid, struct error *err);
 
 /*
+ * Reports that no process of the user (USER_ANY: of any) has the name; `hint` says what lists those
+ * that there are. Returns false.
+ */
+bool process_refuse_name(const char *name, uid_t owner, const char *hint, struct error *err);
+
+/*
  * The process that `text` names, with or without an agent: a pid, a name that one process has, or
  * NAME@USER. ERROR_NOT_FOUND, ERROR_USAGE.
  */

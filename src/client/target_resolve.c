@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/xalloc.h"
@@ -86,36 +85,6 @@ static void examine(pid_t pid, struct name_search *search)
 	}
 }
 
-static bool is_file(const char *path)
-{
-	struct stat status;
-
-	return stat(path, &status) == 0 && S_ISREG(status.st_mode);
-}
-
-static bool refuse_unmatched(const struct name_search *search, struct error *err)
-{
-	const char *const at = strrchr(search->name, '@');
-	char user[USER_NAME_BYTES];
-
-	/* Had there been such a user, the name would end before the '@'. */
-	if (search->owner == USER_ANY && at != NULL && at != search->name && at[1] != '\0') {
-		error_set(err, ERROR_NOT_FOUND,
-			"no process is called '%s', and there is no user '%s'", search->name,
-			at + 1);
-	} else if (search->owner == USER_ANY) {
-		error_set(err, ERROR_NOT_FOUND, "no process is called '%s'", search->name);
-	} else {
-		user_name_format(search->owner, user);
-		error_set(err, ERROR_NOT_FOUND, "no process of user %s is called '%s'", user,
-			search->name);
-	}
-	if (is_file(search->name))
-		return error_hint(err, "heapctl report shows the file of that name; heapctl ps "
-				       "lists the targets");
-	return error_hint(err, "heapctl ps lists the targets");
-}
-
 static bool resolve_name(const char *name, uid_t owner, struct target *target, struct error *err)
 {
 	CLEANUP(free_cleanup) pid_t *pids = NULL;
@@ -167,7 +136,7 @@ static bool resolve_name(const char *name, uid_t owner, struct target *target, s
 		*err = search->why;
 		return false;
 	}
-	return refuse_unmatched(search, err);
+	return process_refuse_name(name, owner, "heapctl ps lists the targets", err);
 }
 
 uid_t target_trusted_owner(const char *name)
@@ -226,14 +195,6 @@ static bool resolve_socket(const char *path, struct target *target, struct error
 	return true;
 }
 
-bool target_tree_detect(const char *text)
-{
-	const size_t size = strlen(text), end = strlen(TARGET_TREE_SUFFIX);
-
-	return size > end && strcmp(text + size - end, TARGET_TREE_SUFFIX) == 0 &&
-	       strchr(text, '/') == NULL;
-}
-
 bool target_resolve(const char *text, struct target *target, struct error *err)
 {
 	return target_resolve_of(text, USER_ANY, target, err);
@@ -254,11 +215,8 @@ bool target_resolve_of(const char *text, uid_t owner, struct target *target, str
 		return resolve_socket(text + strlen(TARGET_SOCKET_SCHEME), target, err);
 	if (strchr(text, '/') != NULL)
 		return resolve_socket(text, target, err);
-	if (target_tree_detect(text)) {
-		error_set(err, ERROR_USAGE, "%s means several processes", text);
-		return error_hint(err, "report, dump, record and top take it; here, give the pid "
-				       "of one of them");
-	}
+	if (target_tree_detect(text))
+		return target_tree_refuse(text, err);
 	/* A process may call itself NAME@USER as well; it does not become that user's by it. */
 	if (user_name_split(text, name, sizeof name, &owner))
 		return resolve_name(name, owner, target, err);

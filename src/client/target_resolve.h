@@ -7,10 +7,7 @@
 #pragma once
 
 #include "client/target.h"
-
-/* TARGET:*, which means several processes: see client/target_tree.h. */
-#define TARGET_TREE_SUFFIX ":*"
-bool target_tree_detect(const char *text);
+#include "client/target_tree_text.h"
 
 /*
  * Finds the target and checks that its agent listens there. ERROR_NOT_FOUND when there is none

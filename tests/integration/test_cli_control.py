@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import pty
+import pwd
 import re
 import shutil
 import signal
@@ -688,6 +689,19 @@ class NotThere(Case):
         self.heapctl("status", "http://x:y", code=2)
         self.heapctl("status", code=2)
         self.heapctl("status", "1", "2", code=2)
+
+    def test_verbs_that_need_no_agent_refuse_a_target_as_the_others_do(self):
+        name = own_name("alone")
+        program = os.path.join(self.folder, name)
+        shutil.copy(need("sleep"), program)
+        self.start(program, "600")
+        other = next(user.pw_name for user in pwd.getpwall() if user.pw_uid not in (0, os.geteuid()))
+        for verb in ("status", "attach", "doctor"):
+            with self.subTest(verb):
+                self.assertIn(f"no process of user {other} is called '{name}'", self.heapctl(verb, f"{name}@{other}", code=1)[1])
+                self.assertIn(f"no process is called '{name}@no-such-user', and there is no user 'no-such-user'",
+                              self.heapctl(verb, f"{name}@no-such-user", code=1)[1])
+                self.assertIn(f"{name}:* means several processes (report, dump, record and top take it", self.heapctl(verb, f"{name}:*", code=2)[1])
 
     def test_what_cannot_be_found_comes_with_the_next_step(self):
         file = os.path.join(self.folder, "file")
