@@ -200,6 +200,25 @@ static bool has_agent_ended(const struct target *target)
 	return true;
 }
 
+/*
+ * A process that is killed closes its connections some time before it has ended, and then has no
+ * program already. Neither can be seen of a program with more rights, which it may have executed.
+ */
+static bool has_process_ended(const struct target *target)
+{
+	const int64_t until_ms = clock_monotonic_ms() + ENDING_MS;
+	struct process now;
+	struct error ignored;
+
+	while (!process_has_ended(&target->process)) {
+		if (target->process.exe[0] == '\0' || clock_monotonic_ms() > until_ms ||
+			(process_read(target->process.pid, &now, &ignored) && now.exe[0] != '\0'))
+			return false;
+		poll(NULL, 0, ENDING_POLL_MS);
+	}
+	return true;
+}
+
 static bool executes_another(const struct target *target)
 {
 	struct process now;
@@ -214,7 +233,7 @@ static bool explain_loss(const struct target *target, struct error *err)
 {
 	const int pid = (int)target->process.pid;
 
-	if (process_has_ended(&target->process))
+	if (has_process_ended(target))
 		return error_set(err, ERROR_NOT_FOUND, "%s has ended", target->label);
 	if (executes_another(target)) {
 		error_set(err, ERROR_NOT_FOUND, "%s executes another program now", target->label);
@@ -231,7 +250,7 @@ static bool name_target(const struct target *target, const struct stream *stream
 {
 	if (strncmp(err->message, target->label, strlen(target->label)) == 0)
 		return false;
-	if (target->process.pid != 0 && process_has_ended(&target->process))
+	if (target->process.pid != 0 && has_process_ended(target))
 		return error_set(err, ERROR_NOT_FOUND, "%s has ended", target->label);
 	if (target->process.pid != 0 && is_lost(err) &&
 		(executes_another(target) || has_agent_ended(target)))

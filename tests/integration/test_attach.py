@@ -1092,9 +1092,20 @@ while True:
         os.execvpe("sleep", ["sleep", "1000"], dict(os.environ, LD_PRELOAD=sys.argv[3]))
 """
 
+# The same, but kills itself. Large files are slow to close, so that the connection is closed some time before the process is a zombie.
+DIES = """
+import os, signal
+def open_large_file():
+    os.posix_fallocate(os.memfd_create("large"), 0, 100 << 20)
+open_large_file()
+""" + LEAVES[:LEAVES.index("        os.execvpe")] + """
+        open_large_file()
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
 
 class Lost(AttachCase):
-    """A process that executes another program while a command waits for its agent: the message is about the process."""
+    """A process that executes another program, or dies, while a command waits for its agent: the message is about the process."""
 
     def test_in_the_middle_of_an_answer(self):
         for answer in ("", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"):
@@ -1105,6 +1116,12 @@ class Lost(AttachCase):
                     said = self.heapctl("stats", process.pid, code=1)[1]
                     self.assertRegex(said, rf"^heapctl: python\S*\[{process.pid}\] executes another program now "
                                            rf"\(try again; if that has no agent, heapctl attach {process.pid} loads one\)\n$")
+
+    def test_a_process_that_is_killed_in_the_middle_of_an_answer_has_ended(self):
+        process = self.start(sys.executable, "-c", DIES, self.agents, "", stdout=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        said = self.heapctl("stats", process.pid, code=1)[1]
+        self.assertRegex(said, rf"^heapctl: python\S*\[{process.pid}\] has ended\n$")
 
     def test_between_two_requests(self):
         process = self.start_python(f"import os, signal\nsignal.signal(signal.SIGUSR1, lambda *_: os.execvp('sleep', ['sleep', '1000']))\n{ALLOCATES}",
