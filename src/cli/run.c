@@ -376,8 +376,9 @@ const struct verb verb_run = {
 		       "agent, unless --exe names them.\n\n"
 		       "With --record heapctl stays as the parent: it forwards signals, saves the "
 		       "profile when CMD exits and returns its exit status (128 and the signal's "
-		       "number when it was killed). Before it forwards a signal that ends programs "
-		       "it takes a profile, in case CMD does not exit normally.",
+		       "number when it was killed). Before it forwards SIGINT, SIGTERM, SIGQUIT or "
+		       "SIGHUP, or a SIGUSR1, SIGUSR2 or SIGALRM that CMD does not handle, it "
+		       "takes a profile, in case CMD does not exit normally.",
 	.examples = "heapctl run -- redis-server --port 6380\n"
 		    "# with a web page\n"
 		    "heapctl run --listen 127.0.0.1:7070 -- redis-server --port 6380\n"

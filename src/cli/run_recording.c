@@ -14,8 +14,9 @@
 
 #include "base/file.h"
 #include "client/agent_client.h"
-#include "render/quantity.h"
+#include "client/process.h"
 #include "client/target_agent.h"
+#include "render/quantity.h"
 
 enum { EXIT_OF_SIGNAL = 128, EXIT_NOT_STARTED = 127 };
 
@@ -84,9 +85,17 @@ static void passed_signals(sigset_t *set)
 		sigaddset(set, numbers[i]);
 }
 
-static bool ends_programs(int number)
+/* Whether the program may end by it. Handlers of the first ones usually end it as well. */
+static bool may_end(pid_t pid, int number)
 {
-	return number == SIGINT || number == SIGTERM || number == SIGQUIT || number == SIGHUP;
+	CLEANUP(buffer_deinit) struct buffer status = BUFFER_OR_EXIT;
+
+	if (number == SIGINT || number == SIGTERM || number == SIGQUIT || number == SIGHUP)
+		return true;
+	return (number == SIGUSR1 || number == SIGUSR2 || number == SIGALRM) &&
+	       file_try_read(&status, "/proc/%d/status", (int)pid) &&
+	       !process_status_has_signal(buffer_string(&status), "SigCgt", number) &&
+	       !process_status_has_signal(buffer_string(&status), "SigIgn", number);
 }
 
 /* A profile of the running program. Silent: the one of its exit is expected. */
@@ -112,7 +121,7 @@ static void pass_on(struct recording *recording, pid_t pid, const siginfo_t *sig
 {
 	const int number = signal_info->si_signo;
 
-	if (ends_programs(number))
+	if (may_end(pid, number))
 		take_profile(recording, pid);
 	/* What the terminal sends, it sends to the program as well. */
 	if (signal_info->si_code != SI_KERNEL)

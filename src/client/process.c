@@ -109,6 +109,12 @@ const char *process_status_field(const char *status, const char *name)
 	return "";
 }
 
+bool process_status_has_signal(const char *status, const char *set, int signal_number)
+{
+	return (strtoull(process_status_field(status, set), NULL, 16) >> (signal_number - 1) & 1) !=
+	       0;
+}
+
 static void read_exe(struct process *process, pid_t thread)
 {
 	static const char deleted[] = " (deleted)";

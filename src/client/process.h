@@ -49,6 +49,10 @@ pid_t process_living_thread(pid_t pid);
 /* The text behind "Name:" in the contents of /proc/PID/status; "" when it is not there. */
 const char *process_status_field(const char *status, const char *name);
 
+/* Whether `set`, one of the hexadecimal sets of signals there ("SigCgt", "SigBlk"), has the signal.
+ */
+bool process_status_has_signal(const char *status, const char *set, int signal_number);
+
 /*
  * The pid that `text` is; 0 where it is the name of something. ERROR_USAGE where it is empty or a
  * number that no process can have.

@@ -44,14 +44,6 @@ static bool read_of(pid_t pid, pid_t thread, const char *name, struct buffer *te
 	return file_try_read(text, "/proc/%d/task/%d/%s", (int)pid, (int)thread, name);
 }
 
-/* Whether `set`, one of the hexadecimal sets of signals in a status ("SigCgt", "SigBlk"), has it.
- */
-static bool set_has(const char *status, const char *set, int signal_number)
-{
-	return (strtoull(process_status_field(status, set), NULL, 16) >> (signal_number - 1) & 1) !=
-	       0;
-}
-
 static bool handles_signal(pid_t pid, int *filters)
 {
 	CLEANUP(buffer_deinit) struct buffer status = BUFFER_OR_EXIT;
@@ -59,7 +51,7 @@ static bool handles_signal(pid_t pid, int *filters)
 	if (!read_of(pid, pid, "status", &status))
 		return false;
 	*filters = wake_filters(buffer_string(&status));
-	return set_has(buffer_string(&status), "SigCgt", wake_signal());
+	return process_status_has_signal(buffer_string(&status), "SigCgt", wake_signal());
 }
 
 enum wake_state wake_state_of(const struct process *process, const struct process_modules *modules)
@@ -386,8 +378,8 @@ static void ask_for_socket(const struct process *process, int pid_fd, struct wak
 		!read_of(process->pid, thread, "status", &status))
 		return;
 	/* In a linked agent, which does not read them, signals would pile up. */
-	if (!set_has(buffer_string(&status), "SigBlk", wake_signal()) ||
-		set_has(buffer_string(&status), "SigPnd", wake_signal()))
+	if (!process_status_has_signal(buffer_string(&status), "SigBlk", wake_signal()) ||
+		process_status_has_signal(buffer_string(&status), "SigPnd", wake_signal()))
 		return;
 	wake->asked_for_socket = true;
 	(void)send_signal(process->pid, pid_fd, thread, 0);
@@ -569,7 +561,7 @@ struct wake_choice wake_choose(const char *status, const char *syscall, int sign
 			process_status_field(status, "voluntary_ctxt_switches"), NULL, 10) };
 	struct call call;
 
-	choice.blocks_signal = set_has(status, "SigBlk", signal_number);
+	choice.blocks_signal = process_status_has_signal(status, "SigBlk", signal_number);
 	if (*process_status_field(status, "State") != 'S' || choice.blocks_signal)
 		return choice;
 	choice.value =

@@ -10,7 +10,7 @@ import stat
 import subprocess
 import unittest
 
-from processes import AGENT, PRELOAD, SANITIZED, HEAPCTL, Case, free_port, jemalloc_path, need, need_namespace, wait_until
+from processes import AGENT, PRELOAD, SANITIZED, HEAPCTL, Case, children_of, free_port, jemalloc_path, need, need_namespace, wait_until
 
 PRINT = "import os; print({k: v for k, v in os.environ.items() if k.startswith(('LD_P', 'MALLOC', 'HEAPCTL_', '_RJEM'))})"
 # Says whether it has jemalloc, and ends with its input.
@@ -332,19 +332,34 @@ class Recording(Case):
         self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
         self.assertEqual(self.left_over(), [])
 
-    def test_a_signal_is_passed_on_after_a_profile(self):
-        process, path = self.record(python(), "-c", KEEP, env={"TMPDIR": self.folder})
+    def record_with_agent(self, *arguments, **options):
+        process, path = self.record(python(), "-c", *arguments, **options)
         process.stdout.readline()
-        child = wait_until(lambda: [int(name[:-5]) for name in os.listdir(self.agents) if name.endswith(".sock")]
-                           if os.path.isdir(self.agents) else None, "the agent")[0]
+        child, = wait_until(lambda: children_of(process.pid), "the program")
         self.wait_for_agent(child)
-        process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(60), 128 + signal.SIGTERM)
-        text = pathlib.Path(path).read_text()
-        self.assertRegex(text[-100:], r"\n#process python3[.\d]*\n$")
-        samples, size = text.splitlines()[1].split(":")[1:3]
-        self.assertGreater(int(size.split()[0]), 10_000_000)
-        self.assertEqual(self.left_over(), [])
+        return process, path
+
+    def test_a_signal_that_ends_the_program_is_passed_on_after_a_profile(self):
+        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGALRM):
+            with self.subTest(number.name):
+                process, path = self.record_with_agent(KEEP, env={"TMPDIR": self.folder})
+                process.send_signal(number)
+                self.assertEqual(process.wait(60), 128 + number)
+                text = pathlib.Path(path).read_text()
+                self.assertRegex(text[-100:], r"\n#process python3[.\d]*\n$")
+                samples, size = text.splitlines()[1].split(":")[1:3]
+                self.assertGreater(int(size.split()[0]), 10_000_000)
+                self.assertEqual(self.left_over(), [])
+                os.unlink(path)
+
+    def test_no_profile_before_a_signal_that_the_program_handles_or_ignores(self):
+        for handler in ("signal.SIG_IGN", "lambda *_: None"):
+            with self.subTest(handler):
+                process, _ = self.record_with_agent(f"import signal; signal.signal(signal.SIGUSR1, {handler})\n{KEEP}", "quick", stderr=subprocess.PIPE)
+                process.send_signal(signal.SIGUSR1)
+                process.stdin.close()
+                self.assertEqual(process.wait(60), 5)
+                self.assertIn(b"left no profile", process.stderr.read())
 
     def test_a_program_that_leaves_nothing_is_reported(self):
         process, path = self.record(python(), "-c", KEEP, "quick", stderr=subprocess.PIPE)
