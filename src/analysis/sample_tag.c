@@ -21,7 +21,8 @@ static bool parse_bytes(const char *text, size_t size, double none, double *byte
 	memcpy(copy, text, size);
 	copy[size] = '\0';
 	*bytes = strtod(copy, &end);
-	if (end == copy || *bytes < 0)
+	/* strtod takes "nan", "inf", signs and hexadecimal as well. */
+	if (end == copy || end != copy + strspn(copy, "0123456789."))
 		return false;
 	if (*end == '\0')
 		return true;
@@ -39,7 +40,8 @@ static bool parse_range(const char *text, struct sample_tag *tag, struct error *
 	const char *const high = colon == NULL ? text : colon + 1;
 
 	if (text[0] != '\0' && parse_bytes(text, low_size, 0, &tag->min_bytes) &&
-		parse_bytes(high, strlen(high), INFINITY, &tag->max_bytes))
+		parse_bytes(high, strlen(high), INFINITY, &tag->max_bytes) &&
+		tag->min_bytes <= tag->max_bytes)
 		return true;
 	error_set(err, ERROR_USAGE, "'%.100s' is not a range of sizes", text);
 	return error_hint(err, "write bytes=64kb:1mb, bytes=4096: or bytes=:4096");

@@ -101,6 +101,12 @@ class Document(GatewayCase):
         self.expect(self.get("/api/v1/profile?formt=flame"), 400)
         self.expect(self.get("/v1/status?a=1&a=2"), 400)
 
+    def test_a_range_of_sizes_that_is_none_is_refused(self):
+        self.start_gateway(os.getpid())
+        for parameter in ("bytes=nan", "bytes=5:1", "tagignore=bytes=0x10:"):
+            answer = self.expect(self.post(f"/api/v1/file?{parameter}", body=b"heap_v2/1\n  t*: 1: 1 [0: 0]\n@ 0x1\n  t*: 1: 1 [0: 0]\n"), 400)
+            self.assertIn(f"'{parameter.split('=')[-1]}' is not a range of sizes", answer.text)
+
 
 class Bodies(GatewayCase):
     """Every body is as /openapi.json says, and what it says of bodies is answered, or at least written, by the code."""

@@ -320,15 +320,24 @@ static void refuses_bad_patterns_and_tags(void **state)
 	struct filter *filter = NULL;
 	struct error err = { 0 };
 	const char *const unknown[] = { "colour=red" };
-	const char *const senseless[] = { "bytes=many" };
+	static const char *const senseless[] = { "bytes=many", "bytes=nan", "bytes=:nan",
+		"bytes=inf", "bytes=0x10", "bytes=-1", "bytes=1.2.3", "bytes=5:1",
+		"bytes=1kb:1000" };
 
 	assert_false(filter_new(&WORDS(.focus = "a(b"), &filter, &err));
 	assert_int_equal(err.kind, ERROR_USAGE);
 	assert_contains(err.message, "invalid pattern 'a(b' at character 4");
 	assert_false(filter_new(&WORDS(.tags = { unknown, 1 }), &filter, &err));
 	assert_contains(err.message, "invalid tag 'colour=red'");
-	assert_false(filter_new(&WORDS(.tags = { senseless, 1 }), &filter, &err));
-	assert_contains(err.message, "'many' is not a range of sizes");
+	for (size_t i = 0; i < sizeof senseless / sizeof *senseless; i++) {
+		char wanted[64];
+
+		snprintf(wanted, sizeof wanted, "'%s' is not a range of sizes",
+			senseless[i] + strlen("bytes="));
+		assert_false(filter_new(&WORDS(.tags = { &senseless[i], 1 }), &filter, &err));
+		assert_int_equal(err.kind, ERROR_USAGE);
+		assert_contains(err.message, wanted);
+	}
 }
 
 static void cancels_patterns_that_never_end(void **state)
