@@ -442,9 +442,15 @@ enum { METHOD_GET = 1, METHOD_POST = 2 };
 static const struct agent_route *find_route(
 	const char *method, const char *path, char *segment, size_t segment_size, unsigned *methods)
 {
+	bool is_named = false;
+
 	for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
-		if (!path_matches(routes[i].path, path, segment, segment_size))
+		const bool is_pattern = strchr(routes[i].path, '*') != NULL;
+		/* The last part of "/v1/runs/stop" is no id. */
+		if ((is_pattern && is_named) ||
+			!path_matches(routes[i].path, path, segment, segment_size))
 			continue;
+		is_named = !is_pattern;
 		if (method_fits(routes[i].method, method))
 			return &routes[i];
 		*methods |= strcmp(routes[i].method, "GET") == 0 ? METHOD_GET : METHOD_POST;

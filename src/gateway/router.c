@@ -78,9 +78,14 @@ static void bind_path(const struct route *route, char *path, struct request *req
 static bool find_route(const struct route *routes, char *path, enum route_scope min,
 	struct request *request, unsigned *allowed)
 {
+	bool is_named = false;
+
 	for (const struct route *route = routes; route->pattern != NULL; route++) {
-		if (route->scope < min || !matches(route->pattern, path))
+		const bool has_value = strchr(route->pattern, '{') != NULL;
+		/* The last part of "/v1/runs/stop" is no id. */
+		if (route->scope < min || (has_value && is_named) || !matches(route->pattern, path))
 			continue;
+		is_named = !has_value;
 		*allowed |= route->methods;
 		if ((route->methods & request->method) == 0)
 			continue;

@@ -427,6 +427,7 @@ static void refuses_bad_requests(void **state)
 		{ "GET", "no path", 400, "usage" },
 		{ "GET", "/%00", 400, "usage" },
 		{ "GET", "/v1/activate", 405, "needs POST" },
+		{ "GET", "/v1/runs/stop", 405, "needs POST" },
 		{ "DELETE", "/v1/status", 405, "needs GET" },
 		{ "PUT", "/v1/runs", 405, "needs GET or POST" },
 		{ "GET", "/v1/status?verbose", 400, "verbose" },
@@ -465,6 +466,7 @@ static void a_wrong_method_gets_the_allowed_ones(void **state)
 	} cases[] = {
 		{ "POST", "/v1/status", "\r\nAllow: GET, HEAD\r\n" },
 		{ "GET", "/v1/activate", "\r\nAllow: POST\r\n" },
+		{ "DELETE", "/v1/runs/stop", "\r\nAllow: POST\r\n" },
 		{ "DELETE", "/v1/runs", "\r\nAllow: GET, HEAD, POST\r\n" },
 		{ "PATCH", "/v1/mallctl/opt.prof", "\r\nAllow: GET, HEAD, POST\r\n" },
 	};
