@@ -276,6 +276,19 @@ struct answer_wait {
 	bool is_noticed;
 };
 
+static void notice_wait(struct answer_wait *answer_wait)
+{
+	if (answer_wait->is_noticed || on_silence == NULL)
+		return;
+	answer_wait->is_noticed = true;
+	on_silence(answer_wait->target);
+}
+
+static bool is_long(const struct answer_wait *answer_wait)
+{
+	return clock_monotonic_ms() - answer_wait->begun_ms >= SILENCE_MS;
+}
+
 static bool check_silence(void *context, struct error *err)
 {
 	struct answer_wait *const answer_wait = context;
@@ -285,14 +298,12 @@ static bool check_silence(void *context, struct error *err)
 		return error_set(err, ERROR_TIMEOUT, "%s: cancelled", answer_wait->target->label);
 	if (answer_wait->watch.process->pid != 0 && !process_watch_check(&answer_wait->watch, err))
 		return false;
-	const bool is_long = clock_monotonic_ms() - answer_wait->begun_ms >= SILENCE_MS;
-	if (is_long && answer_wait->watch.process->pid != 0 &&
+	if (!is_long(answer_wait))
+		return true;
+	if (answer_wait->watch.process->pid != 0 &&
 		!wake_can_accept(answer_wait->watch.process, err))
 		return false;
-	if (is_long && !answer_wait->is_noticed && on_silence != NULL) {
-		answer_wait->is_noticed = true;
-		on_silence(answer_wait->target);
-	}
+	notice_wait(answer_wait);
 	return true;
 }
 
@@ -316,6 +327,17 @@ int64_t agent_answer_total_ms(const char *path)
 {
 	return agent_answer_limit(path) < AGENT_ANSWER_BYTES ? SMALL_ANSWER_TOTAL_MS
 							     : ANSWER_TOTAL_MS;
+}
+
+/* One that answers byte by byte is never silent. A large answer may take its time. */
+static void check_progress(void *context, const struct http_answer *answer)
+{
+	struct answer_wait *const answer_wait = context;
+
+	if (is_long(answer_wait) &&
+		(answer->status == 0 ||
+			agent_answer_total_ms(answer_wait->call->path) < ANSWER_TOTAL_MS))
+		notice_wait(answer_wait);
 }
 
 static uint64_t limit_of(const struct agent_call *call)
@@ -378,6 +400,8 @@ static bool exchange_once(const struct target *target, const struct agent_call *
 		.budget = call->budget,
 		.type = call->type,
 		.beginning = call->beginning,
+		.on_progress = check_progress,
+		.progress_context = &answer_wait,
 	};
 	if (http_call(&stream, &request, answer, err))
 		return true;

@@ -306,6 +306,8 @@ bool http_call(struct stream *stream, const struct http_call *call, struct http_
 		/* An error of the output already has its name. */
 		if (!take_bytes(call, answer, bytes, got, &done, err))
 			return !answer->output_failed && error_prefix(err, "%s", stream->peer);
+		if (!done && call->on_progress != NULL)
+			call->on_progress(call->progress_context, answer);
 	}
 	return true;
 }

@@ -30,6 +30,11 @@ bool gateway_url_detect(const char *text);
 /* ERROR_USAGE when it is not that of a gateway or a target. */
 MUST_CHECK bool gateway_url_parse(const char *text, struct gateway_url *url, struct error *err);
 
+struct http_answer;
+
+/* Bytes of the answer have arrived, and it is not whole yet. */
+typedef void http_progress_function(void *context, const struct http_answer *answer);
+
 struct http_call {
 	const char *method; /* GET, HEAD, POST */
 	const char *target; /* path and query, encoded */
@@ -42,7 +47,9 @@ struct http_call {
 	uint64_t limit;	      /* a longer body is an error, at once where its length is announced */
 	/* How the Content-Type of a good answer begins, and its body; NULL: anything. */
 	const char *type, *beginning;
-	struct byte_budget *budget; /* shared with other calls; NULL for none */
+	struct byte_budget *budget;	     /* shared with other calls; NULL for none */
+	http_progress_function *on_progress; /* NULL for none */
+	void *progress_context;
 };
 
 struct http_answer {

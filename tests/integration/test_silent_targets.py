@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Every verb on a target that cannot answer: stopped, traced, frozen, hung, ended. The reason is reported at once, and no verb waits."""
+import contextlib
 import json
 import os
 import pathlib
 import re
+import select
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
@@ -221,6 +224,34 @@ class Silent(GatewayCase):
         self.assertRegex(client.stderr.readline(), rf"\[{pid}\]: no answer yet; it may be busy")
         client.send_signal(signal.SIGINT)
         self.assertEqual(client.wait(AT_ONCE_SECONDS), -signal.SIGINT)
+
+    def test_waiting_for_an_answer_that_comes_byte_by_byte_is_reported(self):
+        def answer(listener, head):
+            client = listener.accept()[0]
+            while not client.recv(4096):  # it only looks whether a process listens
+                client = listener.accept()[0]
+            with client, contextlib.suppress(OSError):
+                client.sendall(head)
+                while True:
+                    client.send(b" ")
+                    time.sleep(0.05)
+
+        for head in (b"HTTP/1.1 200 OK\r\nX-Long:", b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 10000\r\n\r\n{"):
+            with self.subTest(head), socket.socket(socket.AF_UNIX) as listener:
+                path = f"{self.folder}/slow{len(head)}.sock"
+                listener.bind(path)
+                listener.listen()
+                thread = threading.Thread(target=answer, args=(listener, head))
+                thread.start()
+                client = subprocess.Popen([HEAPCTL, "status", path], env=self.environment, stderr=subprocess.PIPE, text=True)
+                self.addCleanup(self.end, client)
+                try:
+                    self.assertTrue(select.select([client.stderr], [], [], 10)[0])
+                    self.assertIn("no answer yet; it may be busy", client.stderr.readline())
+                finally:
+                    client.send_signal(signal.SIGINT)
+                    thread.join()
+                self.assertEqual(client.wait(AT_ONCE_SECONDS), -signal.SIGINT)
 
     @unittest.skipUnless(os.geteuid() == 0, "only root can become another user")
     def test_of_another_user(self):
