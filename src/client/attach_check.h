@@ -12,7 +12,8 @@
  * False, with the reason and what to do, when it must not be tried or cannot work: no permission,
  * another tracer, a process that is stopped or that was built with a sanitizer.
  * ERROR_STATE where the user may insist (`is_forced`): a program with more rights than its user, a
- * seccomp filter, a module whose file was cut, too little memory in its control group.
+ * seccomp filter, a module whose file was cut, too little memory in its control group or its
+ * limits.
  */
 MUST_CHECK bool attach_check(const struct process *process, bool is_forced, struct error *err);
 

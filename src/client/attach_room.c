@@ -2,6 +2,7 @@
 #include "client/attach_room.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -21,6 +22,18 @@ enum {
 	CODE_SHARE = 4,
 	/* It took up to 130, and the program goes on mapping meanwhile. */
 	MAPPINGS = 256,
+	/* Mapped, resident or not: up to 2 MiB beside stacks and tables, and the program goes on.
+	 */
+	AGENT_MAPPED_BYTES = 4 * 1024 * 1024,
+	/* Of the thread that loads the agent: glibc's where RLIMIT_STACK sets none, and musl's. */
+	STACK_BYTES = 2 * 1024 * 1024,
+	ARENA_BYTES = 64 * 1024 * 1024, /* of glibc's malloc for that thread */
+};
+
+struct mapping_limit {
+	const char *name, *size; /* in /proc/PID/limits and status */
+	const char *what, *option;
+	uint64_t arena; /* how much of an arena counts */
 };
 
 struct mapped {
@@ -105,6 +118,73 @@ static bool check_memory(
 			       "--memory); heapctl attach --force attaches nevertheless");
 }
 
+static bool has_glibc(const struct process *process)
+{
+	struct process_modules modules;
+	struct error ignored;
+
+	return process_read_modules(process->pid, &modules, &ignored) && modules.has_libc &&
+	       !modules.has_musl;
+}
+
+/* glibc keeps the stack of an ended thread, and its arena, also after a detach. */
+static uint64_t needed_mappings(const struct process *process, const struct mapped *mapped,
+	const struct mapping_limit *limit)
+{
+	const uint64_t need = AGENT_MAPPED_BYTES + mapped->code_bytes / CODE_SHARE;
+
+	if (!has_glibc(process))
+		return need + STACK_BYTES;
+	const unsigned long stack = process_read_limit(process->pid, "Max stack size");
+	return need + limit->arena + (stack == ULONG_MAX ? STACK_BYTES : stack);
+}
+
+/* At one of these the program's own malloc fails. */
+static bool check_limit(const struct process *process, const struct mapped *mapped,
+	const struct mapping_limit *limit, struct error *err)
+{
+	CLEANUP(buffer_deinit) struct buffer status = BUFFER_OR_EXIT;
+	char room_text[BYTE_SIZE_TEXT_BYTES], need_text[BYTE_SIZE_TEXT_BYTES];
+	const uint64_t bytes = process_read_limit(process->pid, limit->name);
+
+	if (bytes == ULONG_MAX || !file_try_read(&status, "/proc/%d/status",
+					  (int)process_living_thread(process->pid)))
+		return true;
+	const uint64_t used =
+		1024 *
+		strtoull(process_status_field(buffer_string(&status), limit->size), NULL, 10);
+	const uint64_t room = bytes > used ? bytes - used : 0;
+	const uint64_t need = needed_mappings(process, mapped, limit);
+	if (room >= need)
+		return true;
+	byte_size_format(room, room_text);
+	byte_size_format(need, need_text);
+	error_set(err, ERROR_STATE,
+		"%s[%d] has %s left up to its limit of %s, and the agent may take %s: the "
+		"program's own malloc would fail",
+		process->name, (int)process->pid, room_text, limit->what, need_text);
+	return error_hint(err,
+		"raise the limit: prlimit --%s=%" PRIu64
+		": --pid %d; heapctl attach --force attaches nevertheless",
+		limit->option, used + 2 * need, (int)process->pid);
+}
+
+static bool check_limits(
+	const struct process *process, const struct mapped *mapped, struct error *err)
+{
+	static const struct mapping_limit limits[] = {
+		{ "Max address space", "VmSize", "address space (RLIMIT_AS)", "as", ARENA_BYTES },
+		/* An arena counts as far as it is used. */
+		{ "Max data size", "VmData", "data (RLIMIT_DATA)", "data", 0 },
+	};
+
+	for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+		if (!check_limit(process, mapped, &limits[i], err))
+			return false;
+	}
+	return true;
+}
+
 bool attach_room_check(const struct process *process, bool is_forced, struct error *err)
 {
 	if (!check_threads(process, err))
@@ -112,5 +192,6 @@ bool attach_room_check(const struct process *process, bool is_forced, struct err
 	if (is_forced)
 		return true;
 	const struct mapped mapped = read_mapped(process);
-	return check_mappings(process, &mapped, err) && check_memory(process, &mapped, err);
+	return check_mappings(process, &mapped, err) && check_limits(process, &mapped, err) &&
+	       check_memory(process, &mapped, err);
 }

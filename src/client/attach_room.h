@@ -2,7 +2,7 @@
 /*
  * Whether there is room for the agent: in the control group of a process for its threads, and for
  * its memory, for which the kernel would otherwise end a process of the group; and for its mappings
- * in the process.
+ * in the process, whose own would otherwise fail.
  */
 #pragma once
 

@@ -6,6 +6,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,6 +114,27 @@ bool process_status_has_signal(const char *status, const char *set, int signal_n
 {
 	return (strtoull(process_status_field(status, set), NULL, 16) >> (signal_number - 1) & 1) !=
 	       0;
+}
+
+unsigned long process_number_after(const char *text, const char *label)
+{
+	const char *const at = strstr(text, label);
+	const char *const number = at == NULL ? "" : at + strlen(label);
+	char *end = NULL;
+	const unsigned long value = strtoul(number, &end, 10);
+
+	return end == number ? ULONG_MAX : value;
+}
+
+unsigned long process_read_limit(pid_t pid, const char *name)
+{
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
+	char label[64];
+
+	snprintf(label, sizeof label, "\n%s ", name);
+	return file_try_read(&text, "/proc/%d/limits", (int)process_living_thread(pid))
+		       ? process_number_after(buffer_string(&text), label)
+		       : ULONG_MAX;
 }
 
 static void read_exe(struct process *process, pid_t thread)

@@ -53,6 +53,12 @@ const char *process_status_field(const char *status, const char *name);
  */
 bool process_status_has_signal(const char *status, const char *set, int signal_number);
 
+/* The number after a label of status or limits; ULONG_MAX where there is none, or "unlimited". */
+unsigned long process_number_after(const char *text, const char *label);
+
+/* A soft limit, by its name in /proc/PID/limits; ULONG_MAX where there is none, or it is hidden. */
+unsigned long process_read_limit(pid_t pid, const char *name);
+
 /*
  * The pid that `text` is; 0 where it is the name of something. ERROR_USAGE where it is empty or a
  * number that no process can have.

@@ -137,25 +137,9 @@ bool wake_refuse(const struct process *process, struct error *err)
 	return error_hint(err, "profile its parent, or switch the sandbox off for a time");
 }
 
-/* The number after a label of status or limits; ULONG_MAX where there is none, or "unlimited". */
-static unsigned long number_behind(const char *text, const char *label)
-{
-	const char *const at = strstr(text, label);
-	const char *const number = at == NULL ? "" : at + strlen(label);
-	char *end = NULL;
-	const unsigned long value = strtoul(number, &end, 10);
-
-	return end == number ? ULONG_MAX : value;
-}
-
-/* Of open files; ULONG_MAX where it cannot be read. */
 static unsigned long read_file_limit(const struct process *process)
 {
-	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
-
-	return read_of(process->pid, process->pid, "limits", &text)
-		       ? number_behind(buffer_string(&text), "\nMax open files ")
-		       : ULONG_MAX;
+	return process_read_limit(process->pid, "Max open files");
 }
 
 bool wake_can_open_files(const struct process *process, struct error *err)
@@ -219,11 +203,11 @@ bool wake_limit_permits_thread(
 {
 	enum { SYS_ADMIN = 21, SYS_RESOURCE = 24 };
 	const uint64_t exempting = UINT64_C(1) << SYS_ADMIN | UINT64_C(1) << SYS_RESOURCE;
-	const unsigned long limit = number_behind(limits, "\nMax processes ");
-	const unsigned long threads = number_behind(status, "\nThreads:");
+	const unsigned long limit = process_number_after(limits, "\nMax processes ");
+	const unsigned long threads = process_number_after(status, "\nThreads:");
 	const char *const capabilities = strstr(status, "\nCapEff:");
 
-	if (zero_is_root && number_behind(status, "\nUid:") == 0)
+	if (zero_is_root && process_number_after(status, "\nUid:") == 0)
 		return true;
 	if (has_first_rights && capabilities != NULL &&
 		(strtoull(capabilities + strlen("\nCapEff:"), NULL, 16) & exempting) != 0)
@@ -243,7 +227,8 @@ bool wake_can_make_thread(const struct process *process, struct error *err)
 		wake_limit_permits_thread(buffer_string(&status), buffer_string(&limits),
 			is_in_first_user_namespace("self"), is_in_first_user_namespace(pid)))
 		return true;
-	const unsigned long limit = number_behind(buffer_string(&limits), "\nMax processes ");
+	const unsigned long limit =
+		process_number_after(buffer_string(&limits), "\nMax processes ");
 	error_set(err, ERROR_STATE,
 		"%s[%d] cannot start its agent: its limit of processes (RLIMIT_NPROC) is %lu, so "
 		"it cannot start a thread",

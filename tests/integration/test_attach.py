@@ -817,7 +817,7 @@ class Refused(AttachCase):
         code = self.read_code(process.pid)
         _, limit = resource.prlimit(process.pid, resource.RLIMIT_AS)
         resource.prlimit(process.pid, resource.RLIMIT_AS, (1 << 20, limit))
-        self.assert_refused(process.pid, r"it could not start a thread")
+        self.assert_refused(process.pid, r"it could not start a thread", "--force")
         self.assertEqual(self.read_code(process.pid), code)
         self.assertIn("\nSigBlk:\t0000000000000000\n", pathlib.Path(f"/proc/{process.pid}/status").read_text())
         resource.prlimit(process.pid, resource.RLIMIT_AS, (limit, limit))
@@ -834,7 +834,7 @@ class Refused(AttachCase):
         mapped = int(pathlib.Path(f"/proc/{process.pid}/statm").read_text().split()[0]) * resource.getpagesize()
         for spare in range(3 << 17, 1 << 21, 1 << 16):
             resource.prlimit(process.pid, resource.RLIMIT_AS, (mapped + spare, hard))
-            message = self.attach(process.pid, code=None)[1]
+            message = self.attach(process.pid, "--force", code=None)[1]
             if "no memory for the" in message:
                 break
             self.assertRegex(message, r"^$|it could not start a thread")

@@ -3,6 +3,8 @@
 """Attaching to processes whose control group, limits or namespaces are in the way."""
 import os
 import pathlib
+import re
+import resource
 import subprocess
 import sys
 import unittest
@@ -66,6 +68,26 @@ class Mappings(RoomCase):
         process = self.start_python(MAPS_PAGES, stdout=subprocess.PIPE)
         self.assertEqual(process.stdout.readline(), b"ready\n")
         self.assert_refused(process.pid, rf"has \d+ mappings of at most {limit} \(vm.max_map_count\), and the agent may take 256")
+
+
+class Limits(RoomCase):
+    def test_of_mapped_memory(self):
+        """Near them the program's own malloc would fail, also after the detach."""
+        process = self.start_python()
+        status = pathlib.Path(f"/proc/{process.pid}/status")
+        for limit, field, what, option, least in ((resource.RLIMIT_AS, "VmSize", r"address space \(RLIMIT_AS\)", "as", 70),
+                                                  (resource.RLIMIT_DATA, "VmData", r"data \(RLIMIT_DATA\)", "data", 10)):
+            with self.subTest(option):
+                before = resource.prlimit(process.pid, limit)
+                used = 1024 * int(re.search(rf"{field}:\s+(\d+)", status.read_text()).group(1))
+                resource.prlimit(process.pid, limit, (used + least * MIB, before[1]))
+                self.assert_refused(process.pid, rf"has [0-9.]+ MiB left up to its limit of {what}, and the agent may take [0-9.]+ MiB")
+                self.attach(process.pid, "--force")
+                self.detach(process.pid)
+                resource.prlimit(process.pid, limit, (used + 3 * least * MIB, before[1]))
+                self.attach(process.pid)
+                self.detach(process.pid)
+                resource.prlimit(process.pid, limit, before)
 
 
 class Groups(RoomCase):
