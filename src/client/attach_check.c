@@ -15,6 +15,7 @@
 
 #include "base/file.h"
 #include "base/proc_maps.h"
+#include "base/thread_namespaces.h"
 #include "base/xalloc.h"
 #include "client/attach_room.h"
 #include "client/mapped_files.h"
@@ -46,7 +47,8 @@ static bool may_trace(const struct process *process, struct error *err)
 
 struct thread_facts {
 	pid_t tracer;
-	bool has_filter; /* seccomp */
+	bool has_filter;	/* seccomp */
+	bool can_start_threads; /* one of them */
 };
 
 static void add_thread(pid_t pid, const char *thread, struct thread_facts *facts)
@@ -61,15 +63,17 @@ static void add_thread(pid_t pid, const char *thread, struct thread_facts *facts
 		facts->tracer = atoi(tracer + strlen("\nTracerPid:"));
 	if (seccomp != NULL && atoi(seccomp + strlen("\nSeccomp:")) != 0)
 		facts->has_filter = true;
+	facts->can_start_threads =
+		facts->can_start_threads || thread_may_start_threads(atoi(thread));
 }
 
 static struct thread_facts read_threads(pid_t pid)
 {
-	struct thread_facts facts = { 0 };
 	char path[PATH_BYTES];
 
 	snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
 	DIR *const tasks = opendir(path);
+	struct thread_facts facts = { .can_start_threads = tasks == NULL };
 	for (struct dirent *entry; tasks != NULL && (entry = readdir(tasks)) != NULL;) {
 		if (isdigit((unsigned char)entry->d_name[0]))
 			add_thread(pid, entry->d_name, &facts);
@@ -96,6 +100,13 @@ static bool check_threads(const struct process *process, bool is_forced, struct 
 			return error_hint(err, "it is just attaching: try again");
 		return error_hint(err, "end %s[%d] first, as a process has one tracer", tracer.name,
 			(int)tracer.pid);
+	}
+	if (!facts.can_start_threads) {
+		error_set(err, ERROR_STATE,
+			"%s[%d] cannot start its agent: its children belong to another namespace "
+			"(unshare, setns), so it cannot start a thread",
+			process->name, (int)process->pid);
+		return error_hint(err, "attach to its children, or start it with heapctl run");
 	}
 	if (!facts.has_filter || is_forced)
 		return true;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/thread_namespaces.h"
 #include "inject/raw_code.h"
 #include "inject/stopped_process.h"
 #include "inject/threads.h"

@@ -40,12 +40,6 @@ char thread_state(pid_t thread);
 bool thread_has_users_of_main(pid_t pid, pid_t thread);
 
 /*
- * Whether the kernel lets it start threads: not when its children belong to another pid or time
- * namespace (unshare(2), setns(2)).
- */
-bool thread_may_start_threads(pid_t thread);
-
-/*
  * Where a thread waits in a system call, and in which, without stopping it; false for one that
  * runs.
  */

@@ -82,8 +82,8 @@ class AttachCase(Case):
     def detach(self, pid):
         return self.heapctl("detach", pid)
 
-    def status(self, pid):
-        return json.loads(self.heapctl("status", pid, "--json")[0])
+    def status(self, pid, code=0):
+        return json.loads(self.heapctl("status", pid, "--json", code=code)[0])
 
     def start_python(self, code=ALLOCATES, **options):
         if code is ALLOCATES:

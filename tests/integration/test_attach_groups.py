@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Attaching to processes whose control group, limits or namespaces are in the way."""
+import json
 import os
 import pathlib
 import re
 import resource
 import subprocess
 import sys
+import time
 import unittest
 
 from agent_host import only_root
@@ -15,6 +17,8 @@ from processes import HEAPCTL, agent_thread, children_of, is_alive, need, need_n
 from test_attach import AttachCase
 
 MIB = 1 << 20
+CLONE_NEWPID = 0x20000000
+CLONE_NEWTIME = 0x80
 HOLDS_MEMORY = "import time\nheld = bytes(b'x' * (20 << 20))\nprint('ready', flush=True)\ntime.sleep(600)"
 # All but a hundred of the mappings that it may have.
 MAPS_PAGES = """
@@ -35,13 +39,13 @@ IN_OTHER_CONTAINER = """
 umount "$1" && mount -t "$2" -o "$3" none "$1" || exit 77
 exec "$4" attach "$5"
 """
-# Its main thread's children belong to another pid namespace; the other thread's do not.
+# Its main thread's children belong to another pid or time namespace; the other thread's do not.
 OPENS_NAMESPACE = """
 import ctypes, os, sys, threading, time
 if sys.argv[1] == "threads":
     threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
 libc = ctypes.CDLL(None, use_errno=True)
-if libc.unshare(0x20000000) != 0:
+if libc.unshare(int(sys.argv[2])) != 0:
     print(os.strerror(ctypes.get_errno()), flush=True)
 print("ready", flush=True)
 time.sleep(600)
@@ -158,9 +162,9 @@ class Groups(RoomCase):
 
 
 @only_root
-class Namespaces(AttachCase):
-    def start_it(self, mode):
-        process = self.start(sys.executable, "-c", OPENS_NAMESPACE, mode, stdout=subprocess.PIPE, text=True)
+class Namespaces(RoomCase):
+    def start_it(self, mode, kind=CLONE_NEWPID):
+        process = self.start(sys.executable, "-c", OPENS_NAMESPACE, mode, str(kind), stdout=subprocess.PIPE, text=True)
         said = process.stdout.readline()
         if said != "ready\n":
             self.skipTest(f"no namespaces can be made here: {said}")
@@ -173,11 +177,15 @@ class Namespaces(AttachCase):
             self.detach(process.pid)
 
     def test_a_process_whose_children_belong_to_another(self):
-        process = self.start_it("alone")
-        self.assertRegex(self.attach(process.pid, code=1)[1], r"may start none, as its children belong to another namespace \(unshare, setns\) "
-                         r"\(attach to its children, or start it with heapctl run; nothing was changed\)")
-        self.assertIsNone(agent_thread(process.pid))
-        self.assertTrue(is_alive(process.pid))
+        for kind in (CLONE_NEWPID, CLONE_NEWTIME):
+            with self.subTest(hex(kind)):
+                process = self.start_it("alone", kind)
+                begun = time.monotonic()
+                self.assert_refused(process.pid, r"its children belong to another namespace \(unshare, setns\), so it cannot start a thread")
+                self.assertLess(time.monotonic() - begun, 4, "it was tried")
+                self.assertFalse(self.status(process.pid, code=1)["can_attach"])
+                rows = json.loads(self.heapctl("ps", "--all", "--json")[0])
+                self.assertEqual([row["can_attach"] for row in rows if row["pid"] == process.pid], [False])
 
 
 if __name__ == "__main__":
