@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -446,6 +447,25 @@ static void examine_files(struct diagnosis *diagnosis, const struct process *pro
 			"unwinder aborts some such programs while sampling is on");
 }
 
+/* Also of a file in memory, in which the agent makes a profile: it ends with all mappings. */
+static void examine_file_size(struct diagnosis *diagnosis, const struct process *process)
+{
+	CLEANUP(buffer_deinit) struct buffer maps = BUFFER_OR_EXIT;
+	const unsigned long limit = process_read_limit(process->pid, "Max file size");
+	char hint[96];
+
+	if (limit == ULONG_MAX ||
+		!file_try_read(&maps, "/proc/%d/maps", (int)process_living_thread(process->pid)) ||
+		limit > maps.size)
+		return;
+	snprintf(hint, sizeof hint, "raise the limit: prlimit --fsize=unlimited --pid %d",
+		(int)process->pid);
+	diagnosis_add(diagnosis, FINDING_WRONG, "file-size-limit", hint,
+		"its limit on the size of files (RLIMIT_FSIZE) is %lu bytes, too little for a "
+		"profile: the list of its mappings alone has %zu",
+		limit, maps.size);
+}
+
 static bool is_own_folder(const char *path, uid_t owner)
 {
 	struct stat status;
@@ -508,6 +528,7 @@ void doctor_examine_surroundings(struct diagnosis *diagnosis, const struct proce
 	if (process_is_kernel_thread(process))
 		return;
 	examine_files(diagnosis, process);
+	examine_file_size(diagnosis, process);
 	if (process->has_seccomp)
 		diagnosis_add(diagnosis, FINDING_NOTE, "sandbox", "",
 			"it runs in a sandbox (seccomp): the agent ends in a process that enters "

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shutil
 import signal
 import stat
@@ -459,6 +460,20 @@ class Doctor(Case):
                 option, value, *process_option = re.match(r"prlimit (--\w+)=(\d+) (--pid) (\d+) raises the limit", found[code]["hint"]).groups()
                 subprocess.run(["prlimit", f"{option}={value}:", *process_option], check=True)
                 self.assertIn("sleep", self.heapctl("status", process.pid)[0])
+
+    def test_a_limit_on_files_that_permits_no_profile(self):
+        pid = self.sleeper({"LD_PRELOAD": f"{AGENT}:{jemalloc_path()}", "HEAPCTL_EXE": "sleep", "MALLOC_CONF": "prof:true"})
+        self.wait_for_agent(pid)
+        self.assertNotIn("file-size-limit", self.examine(pid, ok=None))
+        least = len(pathlib.Path(f"/proc/{pid}/maps").read_text())
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (least, resource.RLIM_INFINITY))
+        finding = self.examine(pid, ok=False)["file-size-limit"]
+        self.assertEqual(finding["level"], "wrong")
+        self.assertIn(f"(RLIMIT_FSIZE) is {least} bytes", finding["message"])
+        self.assertIn("File too large", self.heapctl("dump", pid, "-o", os.path.join(self.folder, "now.heap"), code=1)[1])
+        subprocess.run(re.search(r"prlimit .*", finding["hint"]).group().split(), check=True)
+        self.assertNotIn("file-size-limit", self.examine(pid, ok=None))
+        self.heapctl("dump", pid, "-o", os.path.join(self.folder, "now.heap"))
 
     def test_a_folder_that_was_removed(self):
         pid = self.sleeper({"LD_PRELOAD": f"{AGENT}:{jemalloc_path()}", "HEAPCTL_EXE": "sleep"})
