@@ -182,8 +182,11 @@ static bool start(const char *settings, struct error *err)
 	snprintf(options.name, sizeof options.name, "%s", name == NULL ? "" : name);
 	if (!folder_choose(&options.settings, &folder, err))
 		return err->hint[0] == '\0' &&
-		       error_hint(err, "mount a tmpfs at its /dev/shm, or name a folder that it "
-				       "can write to: HEAPCTL_DIR=FOLDER heapctl attach");
+		       error_hint(err, "%s",
+			       err->errnum == EMFILE
+				       ? "raise the process's RLIMIT_NOFILE with prlimit --nofile"
+				       : "mount a tmpfs at its /dev/shm, or name a folder that it "
+					 "can write to: HEAPCTL_DIR=FOLDER heapctl attach");
 	if (!start_agent(&options, err))
 		return false;
 	replace_exit();

@@ -275,7 +275,8 @@ bool attach_check(const struct process *process, bool is_forced, struct error *e
 	 */
 	return process_state_check(process, err) && may_trace(process, err) &&
 	       check_program(process, err) && wake_can_open_files(process, err) &&
-	       wake_can_make_thread(process, err) && attach_room_check(process, is_forced, err) &&
+	       wake_has_free_descriptor(process, err) && wake_can_make_thread(process, err) &&
+	       attach_room_check(process, is_forced, err) &&
 	       check_threads(process, is_forced, err) && check_rights(process, is_forced, err) &&
 	       check_files(process, is_forced, err) && check_folder(process, err);
 }

@@ -156,14 +156,14 @@ bool wake_can_open_files(const struct process *process, struct error *err)
 	return error_hint(err, "prlimit --nofile=64 --pid %d raises the limit", (int)process->pid);
 }
 
-/* The descriptors below `limit` of the agent's thread, which has a table of its own or shares. */
-static unsigned long count_descriptors(const struct process *process, unsigned long limit)
+/* The descriptors below `limit` of a thread, which may have a table of its own. */
+static unsigned long count_descriptors(
+	const struct process *process, pid_t thread, unsigned long limit)
 {
 	char path[PATH_BYTES];
 	unsigned long count = 0;
 
-	snprintf(path, sizeof path, "/proc/%d/task/%d/fd", (int)process->pid,
-		(int)process_agent_thread(process));
+	snprintf(path, sizeof path, "/proc/%d/task/%d/fd", (int)process->pid, (int)thread);
 	DIR *const descriptors = opendir(path);
 	for (struct dirent *entry; descriptors != NULL && (entry = readdir(descriptors)) != NULL;)
 		count += isdigit((unsigned char)entry->d_name[0]) &&
@@ -173,11 +173,25 @@ static unsigned long count_descriptors(const struct process *process, unsigned l
 	return count;
 }
 
+bool wake_has_free_descriptor(const struct process *process, struct error *err)
+{
+	const unsigned long limit = read_file_limit(process);
+
+	if (count_descriptors(process, process_living_thread(process->pid), limit) < limit)
+		return true;
+	error_set(err, ERROR_STATE,
+		"%s[%d] leaves its agent no descriptors: it has opened all that its limit of open "
+		"files (RLIMIT_NOFILE) permits, %lu",
+		process->name, (int)process->pid, limit);
+	return error_hint(err, "prlimit --nofile=%lu --pid %d raises the limit", limit + 64,
+		(int)process->pid);
+}
+
 bool wake_can_accept(const struct process *process, struct error *err)
 {
 	const unsigned long limit = read_file_limit(process);
 
-	if (count_descriptors(process, limit) < limit)
+	if (count_descriptors(process, process_agent_thread(process), limit) < limit)
 		return true;
 	error_set(err, ERROR_STATE,
 		"%s[%d] does not answer, and has no descriptor left for its agent's client: its "

@@ -41,6 +41,9 @@ MUST_CHECK bool wake_can_accept(const struct process *process, struct error *err
 /* ERROR_STATE when its limit of open files is too low for the agent's socket. */
 MUST_CHECK bool wake_can_open_files(const struct process *process, struct error *err);
 
+/* ERROR_STATE when a process without an agent has opened all files that its limit permits. */
+MUST_CHECK bool wake_has_free_descriptor(const struct process *process, struct error *err);
+
 /*
  * Whether RLIMIT_NPROC permits one more thread, by the texts of /proc/PID/status and limits. As the
  * kernel does, it exempts real user 0 and processes with CAP_SYS_RESOURCE or CAP_SYS_ADMIN:

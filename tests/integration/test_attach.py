@@ -860,11 +860,17 @@ class Refused(AttachCase):
         self.heapctl("dump", process.pid, "-o", os.path.join(self.folder, "now.heap"))
 
     def test_a_program_that_has_opened_all_it_may(self):
-        process = self.start_python("import os, resource, time\nresource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\ntry:\n    while True: os.dup(0)\n"
+        process = self.start_python("import os, resource, time\nresource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))\ntry:\n    while True: os.dup(0)\n"
                                     "except OSError: print('full', flush=True)\ntime.sleep(600)", stdout=subprocess.PIPE)
         self.assertEqual(process.stdout.readline(), b"full\n")
-        self.assertRegex(self.attach(process.pid, code=1)[1], rf"Too many open files \(prlimit --nofile=N --pid {process.pid} raises its limit")
-        self.assertTrue(is_alive(process.pid))
+        message = rf"leaves its agent no descriptors: .* \(RLIMIT_NOFILE\) permits, 64 \(prlimit --nofile=128 --pid {process.pid} raises the limit\)"
+        self.assert_refused(process.pid, message)
+        self.assertRegex(" ".join(self.heapctl("doctor", process.pid, code=1)[0].split()), r"heapctl attach would refuse: .* leaves its agent no descriptors")
+        self.assertFalse(self.status(process.pid, code=1)["can_attach"])
+        # One is enough.
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (65, resource.prlimit(process.pid, resource.RLIMIT_NOFILE)[1]))
+        self.attach(process.pid)
+        self.detach(process.pid)
 
     @only_root
     def test_an_agent_on_demand_that_no_signal_reaches(self):

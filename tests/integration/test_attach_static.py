@@ -20,6 +20,37 @@ from test_attach import AttachCase
 STATIC_AGENT = BUILD / "src/agent/libheapctl-static.so"
 KINDS = ("static", "static_pie", "musl_static", "musl_static_pie")
 MMAP = 9  # the number of the system call
+# The thread that is used has a table of its own, which is full; that of the main thread is not.
+FILLS_A_TABLE = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+static void *fill(void *table)
+{
+	if (unshare(CLONE_FILES) != 0)
+		return table;
+	while (dup(0) >= 0)
+		;
+	printf("ready\n");
+	fflush(stdout);
+	for (;;)
+		sleep(1);
+}
+int main(void)
+{
+	struct rlimit limit = { 64, 64 };
+	pthread_t thread;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	free(malloc(1));
+	pthread_create(&thread, NULL, fill, NULL);
+	pthread_join(thread, NULL);
+	return 1;
+}
+"""
 OUTERMOST = r"\b(main|site_thread)\b"
 
 
@@ -190,6 +221,14 @@ class Refused(StaticCase):
                 self.assertEqual("no malloc of another kind" in doctor, program == "allocates_nothing")
                 row = next(line for line in self.heapctl("ps", "--all")[0].splitlines() if line.split()[0] == str(process.pid))
                 self.assertRegex(row, rf"no agent: it is a static program {expected}")
+
+    def test_a_thread_that_has_opened_all_it_may(self):
+        """Only the agent finds it."""
+        path = os.path.join(self.folder, "fills")
+        subprocess.run([need("cc"), "-static", "-x", "c", "-", "-o", path], input=FILLS_A_TABLE, text=True, check=True)
+        process = self.start_ready(path)
+        self.assertRegex(self.attach(process.pid, code=1)[1], r"Too many open files \(raise the process's RLIMIT_NOFILE with prlimit --nofile\)")
+        self.assertIsNone(agent_thread(process.pid))
 
     def test_a_program_that_may_map_no_code(self):
         """Nothing stays of the attempt, and the reason is the same each time."""
