@@ -220,7 +220,7 @@ static void put_unattached(struct json_writer *json, const struct unattached_pro
 {
 	CLEANUP(free_cleanup) char *attach = unattached_process_describe_attach(unattached);
 
-	json_member_string(json, "state", "no-agent");
+	json_member_string(json, "state", unattached_process_state(unattached));
 	json_member_bool(json, "can_attach", unattached->can_attach);
 	json_member_string(
 		json, "problem", unattached->can_attach ? "" : unattached->refusal.message);
@@ -361,8 +361,10 @@ static bool make(const char *operand, const struct account_request *request, str
 	/* Statistics and the kernel's view one right after the other: they are compared. */
 	if (!source_open(operand, &wanted, &source, err))
 		return make_without_agent(operand, request, err);
-	if (!source_text(&source, SOURCE_STATUS, &status_text, err) ||
-		!read_stats(&source, &shown, &stats, err) ||
+	if (!source_text(&source, SOURCE_STATUS, &status_text, err))
+		return unattached_process_is_stopped(&source.target.process, err) &&
+		       make_without_agent(operand, request, err);
+	if (!read_stats(&source, &shown, &stats, err) ||
 		!source_text(&source, SOURCE_SMAPS, &smaps_text, err) ||
 		!read_profile(&source, &shown.profile, err))
 		return false;
@@ -425,7 +427,8 @@ const struct verb verb_account = {
 		"MiB, or with --walk. tcmalloc reports its caches, mimalloc its committed memory; "
 		"for other mallocs there are only the kernel's figures.\n\n"
 		"A process without an agent gets the kernel's rows only, and the reason. It "
-		"is not stopped or woken for them.\n\n"
+		"is not stopped or woken for them. So does one that is stopped or frozen, whose "
+		"agent cannot answer.\n\n"
 		"With an attached agent, memory in use takes two rows: allocated since the "
 		"attach, by the profile, and before the attach, which is the rest.\n\n"
 		"Memory that the allocator counts and the kernel does not is a row below zero: "

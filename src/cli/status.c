@@ -308,7 +308,7 @@ static const char *describe_agent(const struct unattached_process *unattached)
 	const struct process_modules *const modules = &unattached->modules;
 	struct error ignored;
 
-	if (modules->agent[0] == '\0')
+	if (modules->agent[0] == '\0' && !unattached->is_silent)
 		return "none";
 	if (wake_explain_child(&unattached->process, &ignored))
 		return "none of its own; its parent's library is loaded";
@@ -360,6 +360,7 @@ static void print_unattached_json(const struct unattached_process *unattached)
 	json_t *object = unattached_process_json(
 		&unattached->process, unattached->can_attach ? NULL : &unattached->refusal);
 
+	json_object_set_new(object, "state", json_string(unattached_process_state(unattached)));
 	json_object_set_new(object, "profiling",
 		json_pack("{s:b, s:b, s:o, s:o}", "available", 0, "active", 0, "reason",
 			control_json_text(unattached->absence.message), "hint",
@@ -376,7 +377,7 @@ static void print_unattached_json(const struct unattached_process *unattached)
 	control_print_json(object);
 }
 
-/* There is no agent whose status it could be: a failure, as for the other verbs. */
+/* No agent answers whose status it could be: a failure, as for the other verbs. */
 static int fail_without_agent(const char *operand, bool as_json, struct error *err)
 {
 	struct unattached_process unattached;
@@ -399,7 +400,9 @@ static int run(const struct verb *verb, int argc, char **argv)
 		return fail_without_agent(parser.operands[0], as_json, &err);
 	CLEANUP(json_cleanup) json_t *status = NULL;
 	if (!agent_call_json(&target, "GET", "/v1/status", &status, &err))
-		return verb_fail(&err);
+		return unattached_process_is_stopped(&target.process, &err)
+			       ? fail_without_agent(parser.operands[0], as_json, &err)
+			       : verb_fail(&err);
 	/* Of a target behind a gateway only that gateway knows it. */
 	const bool is_here = target.kind == TARGET_AGENT && target.process.pid != 0;
 	struct snapshot_identity identity = { 0 };
@@ -434,9 +437,9 @@ const struct verb verb_status = {
 		"switched it on, the sampling interval, the memory figures, the run in "
 		"progress, the cost of the last dump, and what its profiles are of in a fleet, "
 		"with the source of each value.\n\n"
-		"For a process without an agent it shows what the kernel knows: the program "
-		"and the parts of its resident memory; and whether heapctl attach can load "
-		"an agent. Then the exit status is 1.",
+		"For a process without an agent, or one that is stopped or frozen, it shows what "
+		"the kernel knows: the program and the parts of its resident memory; and whether "
+		"heapctl attach can load an agent. Then the exit status is 1.",
 	.examples = "heapctl status redis-server\n"
 		    "heapctl status 4711 --json | jq .profiling",
 	.options = control_json_options,

@@ -74,14 +74,23 @@ static bool read_process(struct unattached_process *unattached, struct error *er
 	       error_set(err, ERROR_NOT_FOUND, "process %d has ended", (int)pid);
 }
 
-/* There is no agent, or it cannot be woken; not: the process is stopped, so that none can answer.
+bool unattached_process_is_stopped(const struct process *process, const struct error *err)
+{
+	struct error ignored;
+
+	return err->kind == ERROR_TIMEOUT && !process_state_check(process, &ignored);
+}
+
+/*
+ * There is no agent, it cannot be woken, or it is stopped or frozen with its process. Not where the
+ * kernel keeps that asleep: reading its memory in /proc may wait as well.
  */
 static bool is_absence(const struct process *process, const struct error *err)
 {
 	struct process_watch watch = { .process = process };
 	struct error ignored;
 
-	return err->kind == ERROR_NOT_FOUND ||
+	return err->kind == ERROR_NOT_FOUND || unattached_process_is_stopped(process, err) ||
 	       ((err->kind == ERROR_STATE || err->kind == ERROR_TIMEOUT) &&
 		       process_explain_silence(&watch, &ignored));
 }
@@ -89,7 +98,8 @@ static bool is_absence(const struct process *process, const struct error *err)
 bool unattached_process_read(
 	const char *text, struct unattached_process *unattached, struct error *err)
 {
-	struct unattached_process found = { .absence = *err };
+	struct unattached_process found = { .absence = *err,
+		.is_silent = err->kind == ERROR_TIMEOUT };
 	struct error ignored;
 
 	if (strchr(text, '/') != NULL || !process_find(text, &found.process, &ignored) ||
@@ -124,7 +134,8 @@ char *unattached_process_describe_attach(const struct unattached_process *unatta
 	const bool has_hint = refusal->hint[0] != '\0';
 
 	/* An agent is in it already, and does not answer. */
-	if (unattached->modules.agent[0] != '\0' && unattached->absence.hint[0] != '\0')
+	if ((unattached->is_silent || unattached->modules.agent[0] != '\0') &&
+		unattached->absence.hint[0] != '\0')
 		return xstrdup(unattached->absence.hint);
 	if (unattached->can_attach && unattached->modules.is_go)
 		return xasprintf("it is a Go program: heapctl attach %d tells what its C code "
@@ -141,6 +152,11 @@ char *unattached_process_describe_attach(const struct unattached_process *unatta
 	return xasprintf("heapctl attach would refuse: %s%s%s%s%s",
 		reason == refusal->message ? "" : "it ", reason, has_hint ? " (" : "",
 		refusal->hint, has_hint ? ")" : "");
+}
+
+const char *unattached_process_state(const struct unattached_process *unattached)
+{
+	return unattached->is_silent ? "silent" : "no-agent";
 }
 
 json_t *unattached_process_json(const struct process *process, const struct error *refusal)

@@ -76,10 +76,24 @@ class Silent(GatewayCase):
         self.assertLess(time.monotonic() - begun, AT_ONCE_SECONDS, arguments)
         return out, said
 
-    def check_verbs(self, pid, reason, verbs=VERBS, code=1, **options):
+    def check_kernel_rows(self, verb, pid, reason):
+        """What the kernel shows of a process that is stopped or frozen, and why there is no more."""
+        out, said = self.timed(*[word.format(pid) for word in verb], code=0 if verb[0] == "account" else 1)
+        self.assertRegex(out if verb[0] == "account" else said, reason)
+        if "--json" not in verb:
+            self.assertRegex(out, "mapped anonymous")
+            return
+        found = json.loads(out)
+        self.assertEqual((found["state"], found["pid"], found["can_attach"]), ("silent", pid, False))
+        self.assertGreater(found["kernel"]["resident_bytes"], 1 << 20)
+
+    def check_verbs(self, pid, reason, verbs=VERBS, code=1, has_rows=False, **options):
         """Every verb fails at once and says why; those that look at all processes list it and go on."""
         for verb in verbs:
             with self.subTest(" ".join(verb)):
+                if has_rows and verb[0] in ("status", "account"):
+                    self.check_kernel_rows(verb, pid, reason)
+                    continue
                 words = [word.format(pid) for word in verb]
                 out, said = self.timed(*words, code=code, cwd=self.folder, **options)
                 self.assertRegex(said, reason)
@@ -97,7 +111,7 @@ class Silent(GatewayCase):
     def test_stopped(self):
         stop(self.pid)
         self.addCleanup(os.kill, self.pid, signal.SIGCONT)
-        self.check_verbs(self.pid, r"is stopped \(T\) \(let it continue: kill -CONT \d+\)")
+        self.check_verbs(self.pid, r"is stopped \(T\)( \(|.*\n)let it continue: kill -CONT \d+", has_rows=True)
         self.check_verbs(self.socket_of(self.pid), r"is stopped \(T\)", verbs=[["status", "{}"]])
         self.check_lists(self.pid, r"is stopped \(T\)")
 
@@ -130,7 +144,7 @@ class Silent(GatewayCase):
         pid = self.sleeper()
         stop(pid)
         self.addCleanup(os.kill, pid, signal.SIGCONT)
-        self.check_verbs(pid, r"is stopped \(T\)", verbs=VERBS[:3])
+        self.check_verbs(pid, r"is stopped \(T\)", verbs=VERBS[:5], has_rows=True)
         self.check_lists(pid, r"is stopped \(T\)")
 
     def test_an_agent_that_has_no_socket_is_not_asleep(self):
@@ -155,12 +169,12 @@ class Silent(GatewayCase):
 
     def test_frozen(self):
         self.freeze(self.pid)
-        self.check_verbs(self.pid, "is frozen with its control group")
+        self.check_verbs(self.pid, "is frozen with its control group", has_rows=True)
         self.check_lists(self.pid, "is frozen with its control group")
 
     def test_frozen_by_the_second_version_beside_the_first(self):
         self.freeze(self.pid, pathlib.Path("/sys/fs/cgroup/unified"))
-        self.check_verbs(self.pid, "is frozen with its control group", verbs=[("status", "{}")])
+        self.check_verbs(self.pid, "is frozen with its control group", verbs=[("status", "{}")], has_rows=True)
 
     def test_asleep_in_the_kernel(self):
         pid = self.hung("vfork")
@@ -202,7 +216,7 @@ class Silent(GatewayCase):
                 client.connect(self.socket_of(self.pid))
             except BlockingIOError:
                 break
-        self.check_verbs(self.pid, r"is stopped \(T\)", verbs=VERBS[:3])
+        self.check_verbs(self.pid, r"is stopped \(T\)", verbs=VERBS[:3], has_rows=True)
         self.check_verbs(self.socket_of(self.pid), "takes no connections", verbs=VERBS[:1])
         self.check_lists(self.pid, r"is stopped \(T\)")
 
