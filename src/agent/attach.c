@@ -26,7 +26,8 @@ static const char *settings_text;
 
 static char *find_setting(const char *name)
 {
-	static char value[SETTINGS_PATH_MAX];
+	/* One that is too long stays so. */
+	static char value[SETTINGS_PATH_MAX + 1];
 	const size_t size = strlen(name);
 
 	for (const char *line = settings_text; *line != '\0';) {

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/xalloc.h"
 #include "cli/program_files.h"
+#include "cli/terminal.h"
 #include "client/agent_client.h"
 #include "client/attach_check.h"
 #include "client/process.h"
@@ -533,6 +534,27 @@ static bool is_ending(const struct process *process)
 								  : why.kind == ERROR_NOT_FOUND;
 }
 
+static bool refuse_interrupted(const struct process *process, const char *what, struct error *err)
+{
+	return error_set(
+		err, ERROR_STATE, "%s[%d]: interrupted%s", process->name, (int)process->pid, what);
+}
+
+/* Whoever interrupted that does not want the agent. */
+static bool end_if_interrupted(
+	const struct process *process, struct attachment *attachment, struct error *err)
+{
+	CLEANUP(json_cleanup) json_t *answer = NULL;
+	struct entry_result ignored;
+
+	if (!terminal_was_interrupted())
+		return true;
+	if (attachment_end(&attachment->target, &answer, &ignored, err))
+		return refuse_interrupted(process, "; the agent was taken out again", err);
+	error_prefix(err, "interrupted, and then");
+	return note_agent_stays(process, err);
+}
+
 bool attachment_make(const struct process *process, const struct attach_request *request,
 	struct attachment *attachment, struct error *err)
 {
@@ -542,6 +564,9 @@ bool attachment_make(const struct process *process, const struct attach_request 
 	struct error reason;
 
 	*attachment = (struct attachment){ 0 };
+	terminal_catch_interrupts();
+	if (terminal_was_interrupted())
+		return refuse_interrupted(process, "", err);
 	if (!check_agent(process, &present, err) ||
 		!attach_check(process, request->is_forced, err) ||
 		!find_functions(process, request->method, &found, &reason, err) ||
@@ -552,7 +577,7 @@ bool attachment_make(const struct process *process, const struct attach_request 
 						    process->name, (int)process->pid)
 					  : false;
 	if (make(process, request, &found, attachment, &result, err))
-		return true;
+		return end_if_interrupted(process, attachment, err);
 	if (is_ending(process)) {
 		error_set(
 			err, ERROR_NOT_FOUND, "%s[%d] has ended", process->name, (int)process->pid);

@@ -45,7 +45,10 @@ struct attachment {
 /* Whether attaching could work, as far as it shows while nothing is stopped. */
 MUST_CHECK bool attachment_check(const struct process *process, struct error *err);
 
-/* Checks the process, loads the agent, and waits until it answers. */
+/*
+ * Checks the process, loads the agent, and waits until it answers. Calls terminal_catch_interrupts:
+ * at an interrupt the agent is taken out again, which is an error.
+ */
 MUST_CHECK bool attachment_make(const struct process *process, const struct attach_request *request,
 	struct attachment *attachment, struct error *err);
 

@@ -90,75 +90,78 @@ struct kept_agent {
 	bool has_other_run;
 };
 
-static bool record(const struct target *target, const struct record_request *request,
+static bool record(struct timed_recording *recording, const struct record_request *request,
 	struct kept_agent *kept, struct error *err)
 {
-	CLEANUP(timed_recording_deinit)
-	struct timed_recording recording = { .is_attached = request->detaches };
+	const struct target *const target = &recording->target;
 	char what[160];
 
-	if (!timed_recording_open(target, request, &recording, err) ||
-		!agree_to_discard(target, request, err))
+	if (!agree_to_discard(target, request, err))
 		return false;
 	/* The agent that was loaded for this must not stay. */
 	if (request->detaches)
 		terminal_catch_interrupts();
 	else
 		control_begin_run();
-	const bool has_begun = timed_recording_begin(request, &recording, err);
+	const bool has_begun = timed_recording_begin(request, recording, err);
 	control_run_has_begun();
 	if (!has_begun) {
 		kept->has_other_run =
-			recording.run.id == 0 && err->kind == ERROR_STATE && has_run(target);
+			recording->run.id == 0 && err->kind == ERROR_STATE && has_run(target);
 		return false;
 	}
 	snprintf(what, sizeof what, "recording %s", target->label);
-	if (!control_wait_for_run(target, recording.run.id, request->duration_ms, what, err)) {
+	if (!control_wait_for_run(target, recording->run.id, request->duration_ms, what, err)) {
 		kept->has_profile = err->kind == ERROR_TIMEOUT;
 		return false;
 	}
-	if (!timed_recording_save(&recording, err)) {
-		kept->has_profile = recording.is_kept;
+	if (!timed_recording_save(recording, err)) {
+		kept->has_profile = recording->is_kept;
 		return false;
 	}
-	explain(request, &recording);
+	explain(request, recording);
 	return true;
 }
 
 /* Sampling begins with the run, so that there is nothing to discard. */
 static bool record_attached(struct record_request *request, struct error *err)
 {
-	struct process process;
-	struct target target;
+	CLEANUP(timed_recording_deinit) struct timed_recording recording = { .is_attached = true };
+	struct target target = { .kind = TARGET_AGENT };
 	struct kept_agent kept = { 0 };
 	struct error ignored;
 
-	if (!process_find(request->operand, &process, err) ||
-		!timed_recording_attach(&process, request, &target, err))
+	if (!process_find(request->operand, &target.process, err))
+		return false;
+	target_set_names(&target);
+	if (!timed_recording_open(&target, request, &recording, err) ||
+		!timed_recording_attach(request, &recording.target, err))
 		return false;
 	request->lg_sample = SAMPLE_LG_KEEP;
 	request->detaches = true;
-	const bool done = record(&target, request, &kept, err);
+	const bool done = record(&recording, request, &kept, err);
 	if (kept.has_profile || kept.has_other_run) {
 		verb_warn("%s stays attached, because %s (heapctl detach %d takes it out)",
-			target.label,
+			recording.target.label,
 			kept.has_profile ? "its agent has the profile"
 					 : "another command records it",
-			(int)process.pid);
+			(int)target.process.pid);
 		return false;
 	}
-	if (!timed_recording_detach(&target, done ? err : &ignored) && done)
+	if (!timed_recording_detach(&recording.target, done ? err : &ignored) && done)
 		return error_prefix(err, "the profile is saved, but detaching failed");
 	return done;
 }
 
 static bool record_one(struct record_request *request, struct error *err)
 {
+	CLEANUP(timed_recording_deinit) struct timed_recording recording = { 0 };
 	struct kept_agent ignored = { 0 };
 	struct target target;
 
 	if (target_resolve(request->operand, &target, err))
-		return record(&target, request, &ignored, err);
+		return timed_recording_open(&target, request, &recording, err) &&
+		       record(&recording, request, &ignored, err);
 	return request->may_attach && err->kind == ERROR_NOT_FOUND && record_attached(request, err);
 }
 

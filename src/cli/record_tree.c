@@ -132,29 +132,28 @@ static bool check_interval(const struct tree_recording *whole, const struct targ
 static bool begin(struct tree_recording *whole, struct member *member,
 	const struct target_tree_entry *entry, const struct record_request *request)
 {
+	struct target *const target = &member->recording.target;
 	struct record_request own = *request;
-	struct target target = entry->target;
 	struct error err = entry->problem;
 
-	if (!entry->is_reached) {
-		member->is_attached =
-			request->may_attach && err.kind == ERROR_NOT_FOUND &&
-			timed_recording_attach(&entry->target.process, request, &target, &err);
-		if (!member->is_attached) {
-			leave_out(whole, &entry->target, &err);
-			return false;
-		}
-		own.lg_sample = SAMPLE_LG_KEEP;
-		member->recording.is_attached = true;
+	if (!entry->is_reached && (!request->may_attach || err.kind != ERROR_NOT_FOUND)) {
+		leave_out(whole, &entry->target, &err);
+		return false;
 	}
-	if (timed_recording_open(&target, &own, &member->recording, &err) &&
-		check_interval(whole, &target, &own, &err) &&
+	bool is_ready = timed_recording_open(&entry->target, &own, &member->recording, &err);
+	if (is_ready && !entry->is_reached) {
+		is_ready = timed_recording_attach(request, target, &err);
+		member->is_attached = is_ready;
+		member->recording.is_attached = is_ready;
+		own.lg_sample = SAMPLE_LG_KEEP;
+	}
+	if (is_ready && check_interval(whole, target, &own, &err) &&
 		timed_recording_begin(&own, &member->recording, &err)) {
 		member->due_ms = clock_monotonic_ms() + own.duration_ms;
 		return true;
 	}
 	detach(member);
-	leave_out(whole, &target, &err);
+	leave_out(whole, target, &err);
 	return false;
 }
 

@@ -147,13 +147,13 @@ void timed_recording_deinit(struct timed_recording *recording)
 	output_discard(&recording->end);
 }
 
-bool timed_recording_attach(const struct process *process, const struct record_request *request,
-	struct target *target, struct error *err)
+bool timed_recording_attach(
+	const struct record_request *request, struct target *target, struct error *err)
 {
 	const struct attach_request wanted = { .lg_sample = request->lg_sample };
 	struct attachment attachment;
 
-	if (!attachment_make(process, &wanted, &attachment, err))
+	if (!attachment_make(&target->process, &wanted, &attachment, err))
 		return false;
 	fprintf(stderr, "%s: attached; one thread stood still for %.1f ms\n",
 		attachment.target.label, (double)attachment.stop_us / 1000);

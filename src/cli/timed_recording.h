@@ -58,8 +58,8 @@ bool timed_recording_has_older(const struct timed_recording *recording);
 /* Removes what was not saved. */
 void timed_recording_deinit(struct timed_recording *recording);
 
-/* Attaches the agent for the recording, and says so. Sampling begins with the run. */
-MUST_CHECK bool timed_recording_attach(const struct process *process,
+/* Attaches the agent to the target's process, and says so. Sampling begins with the run. */
+MUST_CHECK bool timed_recording_attach(
 	const struct record_request *request, struct target *target, struct error *err);
 
 /* Detaches it, and says so. */

@@ -18,6 +18,7 @@
 #include "base/thread_namespaces.h"
 #include "base/xalloc.h"
 #include "client/attach_room.h"
+#include "client/discovery.h"
 #include "client/mapped_files.h"
 #include "client/process.h"
 #include "client/program.h"
@@ -243,6 +244,42 @@ const char *attach_folder(const struct process *process)
 	return root[0] == '\0' || access(path, F_OK) == 0 ? folder : NULL;
 }
 
+/* The agent gets it in a line. */
+static bool check_folder_text(const char *folder, struct error *err)
+{
+	const size_t size = strlen(folder);
+
+	if (folder[0] != '/') {
+		error_set(err, ERROR_INPUT, "HEAPCTL_DIR, '%s', is not an absolute path", folder);
+		return error_hint(err, "begin it with /");
+	}
+	if (size > HEAPCTL_DIR_MAX) {
+		error_set(err, ERROR_INPUT,
+			"HEAPCTL_DIR has %zu bytes, and the agent takes no more than %d", size,
+			HEAPCTL_DIR_MAX);
+		return error_hint(err, "choose a shorter path");
+	}
+	if (strchr(folder, '\n') != NULL) {
+		error_set(err, ERROR_INPUT, "HEAPCTL_DIR has several lines");
+		return error_hint(err, "choose a path of one line");
+	}
+	return true;
+}
+
+/* The agent makes the folder, but not the one that it is in. */
+static bool check_parent(const char *path, const char *folder, struct error *err)
+{
+	char parent[4200];
+	struct stat status;
+
+	snprintf(parent, sizeof parent, "%.*s/.", (int)(strrchr(path, '/') - path), path);
+	if (stat(parent, &status) == 0 || errno != ENOENT)
+		return true;
+	error_set(err, ERROR_INPUT, "HEAPCTL_DIR, %s, cannot be made: its parent does not exist",
+		folder);
+	return error_hint(err, "make that one, or set HEAPCTL_DIR to another folder");
+}
+
 /* The agent would refuse it too, but only after a thread was stopped. */
 static bool check_folder(const struct process *process, struct error *err)
 {
@@ -252,9 +289,12 @@ static bool check_folder(const struct process *process, struct error *err)
 
 	if (folder == NULL)
 		return true;
+	if (!check_folder_text(folder, err))
+		return error_prefix(err, "%s[%d]", process->name, (int)process->pid);
 	snprintf(path, sizeof path, "%s%s", process_root(process, root), folder);
 	if (lstat(path, &status) != 0)
-		return true;
+		return check_parent(path, folder, err) ||
+		       error_prefix(err, "%s[%d]", process->name, (int)process->pid);
 	if (!S_ISDIR(status.st_mode)) {
 		error_set(err, ERROR_INPUT, "%s[%d]: HEAPCTL_DIR, %s, is not a folder",
 			process->name, (int)process->pid, folder);

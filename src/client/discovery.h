@@ -18,6 +18,9 @@
 #include "base/string_pool.h"
 #include "client/process.h"
 
+/* Bytes of the variable HEAPCTL_DIR: the agent (agent/settings.h) ignores a longer one. */
+enum { HEAPCTL_DIR_MAX = 255 };
+
 /* The candidates for one process in those folders, likeliest first, appended to `paths`. */
 void discovery_candidates(const struct process *process, struct string_pool *paths);
 

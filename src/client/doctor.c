@@ -17,6 +17,7 @@
 #include "base/malloc_conf.h"
 #include "base/xalloc.h"
 #include "client/agent_client.h"
+#include "client/discovery.h"
 #include "client/program.h"
 
 void diagnosis_init(struct diagnosis *diagnosis)
@@ -256,9 +257,6 @@ void doctor_examine_host(struct diagnosis *diagnosis, const char *agent_library)
 	doctor_examine_own_folder(diagnosis);
 	examine_environment(diagnosis);
 }
-
-/* As in agent/settings.h: the agent ignores a longer one. */
-enum { HEAPCTL_DIR_MAX = 255 };
 
 /* ".4711.c0ffee0123456789" beside the folder in a socket's address. */
 enum { ADDRESS_ROOM = 107 - 26 };

@@ -541,6 +541,22 @@ class Death(AttachCase):
         self.detach(process.pid)
         self.assertIsNone(agent_thread(process.pid))
 
+    def test_an_interrupt_takes_the_agent_out_again(self):
+        """In the time in which heapctl waits for the agent's answer."""
+        process = self.start_python()
+        profile = os.path.join(self.folder, "interrupted.heap")
+        for verb in (("attach", str(process.pid)), ("record", str(process.pid), "--attach", "-d", "1h", "-o", profile),
+                     ("record", f"{process.pid}:*", "--attach", "-d", "1h", "-o", profile)):
+            with self.subTest(verb):
+                command = subprocess.Popen([need("strace"), "-f", "-o", "/dev/null", "-e", "trace=connect", "--inject=connect:delay_enter=500000", HEAPCTL, *verb],
+                                           env=dict(self.environment, ASAN_OPTIONS="detect_leaks=0"), stderr=subprocess.PIPE, text=True)
+                wait_until(lambda: agent_thread(process.pid), "the agent")
+                os.kill(children_of(command.pid)[0], signal.SIGINT)
+                self.assertIn("interrupted; the agent was taken out again", command.communicate(timeout=60)[1])
+                self.assertEqual(command.returncode, 1)
+                self.assertIsNone(agent_thread(process.pid))
+                self.assertFalse(os.path.exists(profile))
+
     def test_an_interrupt_waits_for_the_end(self):
         process = self.start_waits(1)
         for _ in range(3):
@@ -924,6 +940,25 @@ class Refused(AttachCase):
         pathlib.Path(path).touch()
         said = self.heapctl("attach", process.pid, code=1, env={"HEAPCTL_DIR": path})[1]
         self.assertIn(f"HEAPCTL_DIR, {path}, is not a folder (", said)
+        self.assertNotIn("libheapctl", pathlib.Path(f"/proc/{process.pid}/maps").read_text())
+
+    def test_a_folder_that_the_agent_cannot_make(self):
+        """Nothing is loaded: an agent that makes no socket, or another one, could not be reached."""
+        process = self.start_python()
+        for value, expected in (("/" + "d" * 255, "HEAPCTL_DIR has 256 bytes, and the agent takes no more than 255 (choose a shorter path)"),
+                                ("relative", "HEAPCTL_DIR, 'relative', is not an absolute path (begin it with /)"),
+                                (self.folder + "/two\nlines", "HEAPCTL_DIR has several lines"),
+                                (self.folder + "/none/agents", f"HEAPCTL_DIR, {self.folder}/none/agents, cannot be made: its parent does not exist")):
+            with self.subTest(value):
+                self.assertIn(expected, self.heapctl("attach", process.pid, code=1, env={"HEAPCTL_DIR": value})[1])
+                self.assertIn(expected.split(" (")[0], " ".join(self.heapctl("doctor", process.pid, code=1, env={"HEAPCTL_DIR": value})[0].split()))
+        self.assertNotIn("libheapctl", pathlib.Path(f"/proc/{process.pid}/maps").read_text())
+
+    def test_a_name_for_the_profile_that_cannot_be_written(self):
+        process = self.start_python()
+        for target in (process.pid, f"{process.pid}:*"):
+            with self.subTest(target):
+                self.assertIn("none/x.heap", self.heapctl("record", target, "--attach", "-d", "1s", "-o", self.folder + "/none/x.heap", code=1)[1])
         self.assertNotIn("libheapctl", pathlib.Path(f"/proc/{process.pid}/maps").read_text())
 
     @only_root
