@@ -99,6 +99,20 @@ void mapping_runs_find(
 	}
 }
 
+uint64_t mapping_page_limit(const struct symbol_mapping *mappings, size_t mapping_count)
+{
+	uint64_t page = MAX_PAGE_BYTES;
+
+	for (size_t i = 0; i < mapping_count && page > MIN_PAGE_BYTES; i++) {
+		const uint64_t places =
+			mappings[i].start | mappings[i].limit | mappings[i].file_offset;
+		/* Other tools' mappings may end anywhere, which says nothing of pages. */
+		while (places % MIN_PAGE_BYTES == 0 && places % page != 0)
+			page /= 4;
+	}
+	return page;
+}
+
 /*
  * Whether something is mapped everywhere in [start, limit). The rest of a segment may have been
  * replaced by other memory (huge pages), but the loader leaves no hole in it.
@@ -133,13 +147,32 @@ static bool mapping_fits_segment(const struct symbol_module *module,
 	       is_covered(module, mapping->limit, mapping->limit + after);
 }
 
+/*
+ * With the mapping as a part of the segment, the file's last segment has a place, too: false when
+ * the process had other bytes of the file there. Other memory may have replaced the segment, and
+ * not all formats list the mappings of data.
+ */
+static bool last_segment_fits(const struct symbol_module *module,
+	const struct symbol_mapping *mapping, const struct elf_segment *segment,
+	const struct module_layout *layout)
+{
+	const struct elf_segment *const last = &layout->segments[layout->segment_count - 1];
+	const uint64_t address = mapping->start - mapping->file_offset + segment->offset -
+				 segment->vaddr + last->vaddr;
+	const struct symbol_mapping *const there = mapping_at(module, address);
+
+	return last->file_bytes == 0 || there == NULL || !module_owns(module, there) ||
+	       address - there->start + there->file_offset == last->offset;
+}
+
 static bool fits(const struct symbol_module *module, const struct symbol_mapping *mapping,
 	const struct module_layout *layout, bool only_code)
 {
-	for (uint64_t page = MIN_PAGE_BYTES; page <= MAX_PAGE_BYTES; page *= 4)
+	for (uint64_t page = MIN_PAGE_BYTES; page <= module->page_limit; page *= 4)
 		for (size_t i = 0; i < layout->segment_count; i++)
 			if ((!only_code || layout->segments[i].executable) &&
-				mapping_fits_segment(module, mapping, &layout->segments[i], page))
+				mapping_fits_segment(module, mapping, &layout->segments[i], page) &&
+				last_segment_fits(module, mapping, &layout->segments[i], layout))
 				return true;
 	return false;
 }

@@ -74,6 +74,7 @@ struct symbol_module {
 	const struct symbol_mapping *mappings; /* all of the process, sorted by start */
 	size_t mapping_count;
 	const uint64_t *run_limits; /* see mapping_runs_find */
+	uint64_t page_limit;	    /* see mapping_page_limit */
 	uint64_t *bases;	    /* where mappings of the file's beginning start, ascending */
 	size_t base_count, base_capacity;
 	struct module_query *queries; /* sorted by file offset, then address */
@@ -130,6 +131,12 @@ bool module_layout_fits(const struct symbol_module *module, const struct module_
 void mapping_runs_find(
 	const struct symbol_mapping *mappings, size_t mapping_count, uint64_t *run_limits);
 
+/*
+ * The largest page of 4, 16 or 64 KiB that the mappings can be made of. Larger ones than the
+ * process had would let code fit that is up to 15 pages away.
+ */
+uint64_t mapping_page_limit(const struct symbol_mapping *mappings, size_t mapping_count);
+
 /* For module_translate with a debug file. */
 void module_find_bases(struct symbol_module *module);
 
@@ -166,7 +173,7 @@ void module_cache_store(struct symbol_module *module, const struct elf_image *im
  * until module_finish.
  */
 void module_begin(struct symbol_module *module, const struct symbol_mapping *mappings,
-	size_t mapping_count, const uint64_t *run_limits);
+	size_t mapping_count, const uint64_t *run_limits, uint64_t page_limit);
 
 /* Finds, checks and opens the files, reads symbol tables, plans the jobs. */
 void module_locate(struct symbol_module *module);

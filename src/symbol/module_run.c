@@ -177,11 +177,12 @@ static void forget_demangled(struct symbol_module *module)
 }
 
 void module_begin(struct symbol_module *module, const struct symbol_mapping *mappings,
-	size_t mapping_count, const uint64_t *run_limits)
+	size_t mapping_count, const uint64_t *run_limits, uint64_t page_limit)
 {
 	module->mappings = mappings;
 	module->mapping_count = mapping_count;
 	module->run_limits = run_limits;
+	module->page_limit = page_limit;
 	module->work = xcalloc(1, sizeof *module->work);
 	file_search_init(&module->work->search, module->options, module->pid);
 	module->work->search.debuginfod = module->debuginfod;

@@ -240,12 +240,13 @@ static void run_modules(
 		.modules = xcalloc(symbolizer->module_count, sizeof(struct symbol_module *)),
 	};
 
+	const uint64_t page_limit = mapping_page_limit(mappings, mapping_count);
 	mapping_runs_find(mappings, mapping_count, run.run_limits);
 	for (size_t i = 0; i < symbolizer->module_count; i++) {
 		struct symbol_module *const module = symbolizer->modules[i];
 		if (module->query_count == 0)
 			continue;
-		module_begin(module, mappings, mapping_count, run.run_limits);
+		module_begin(module, mappings, mapping_count, run.run_limits, page_limit);
 		run.modules[run.module_count++] = module;
 	}
 	parallel_run(run.module_count, threads, locate, &run);

@@ -593,6 +593,39 @@ class WrongFiles(SymbolCase):
         self.assertEqual([], answer["results"][0]["frames"])
         self.assertIn("does not match", answer["modules"][0]["problem"])
 
+    def answer_of(self, path, maps, address):
+        options = [option for start, limit, offset in maps for option in ("--map", f"{start:x}-{limit:x}:{offset:x}={path}")]
+        return json.loads(run(TOOL, *options, hex(address)))
+
+    def segments_of(self, path, page):
+        """(start, limit, file offset) of what a loader with such pages maps."""
+        maps = [re.fullmatch(r"(\w+)-(\w+):(\w+)=.*", option).groups() for option in Packaging.maps_of(self, path, path) if option != "--map"]
+        return [(start & -page, limit + page - 1 & -page, offset & -page) for start, limit, offset in ([int(field, 16) for field in m] for m in maps)]
+
+    def test_code_that_was_mapped_from_one_page_before_is_refused(self):
+        path = self.build(flags=["-g"], link=["-Wl,--build-id=none"])
+        maps = [(start, limit, max(0, offset - 4096)) for start, limit, offset in self.segments_of(path, 4096)]
+        answer = self.answer_of(path, maps, addresses_in(path)[0])
+        self.assertEqual([], answer["results"][0]["frames"])
+        self.assertIn("does not match", answer["modules"][0]["problem"])
+
+    def test_code_before_data_from_another_place_is_refused(self):
+        path = self.build(flags=["-g"], link=["-Wl,--build-id=none"])
+        *maps, (start, limit, offset) = self.segments_of(path, 4096)
+        address = addresses_in(path)[0]
+        for moved, is_right in ((0, True), (4096, False)):
+            answer = self.answer_of(path, [*maps, (start, limit, offset - moved)], address)
+            self.assertEqual(is_right, bool(answer["results"][0]["frames"]), answer)
+
+    def test_a_process_with_larger_pages_has_names(self):
+        """As on arm64."""
+        path = self.build(flags=["-g"], link=["-Wl,--build-id=none", "-Wl,-z,max-page-size=65536", "-Wl,-z,noseparate-code"])
+        for page in (16384, 65536):
+            maps = self.segments_of(path, page)
+            self.assertNotEqual(maps, self.segments_of(path, 4096))
+            answer = self.answer_of(path, maps, addresses_in(path)[0])
+            self.assertTrue(answer["results"][0]["frames"], (page, answer["modules"]))
+
     def test_odd_address_in_another_mapping_of_the_file_spoils_nothing(self):
         path = self.build(flags=["-g"])
         maps = Packaging.maps_of(self, path, path)
