@@ -370,7 +370,7 @@ static void find_lines(struct disassembly *disassembly, const struct report_sess
 			return;
 		addresses[i] = disassembly->instructions[i].start;
 	}
-	symbolizer_resolve(session->symbolizer, &routine->code, 1, addresses, count, results);
+	symbolizer_resolve(session->symbolizer, &routine->code, 1, addresses, NULL, count, results);
 	for (size_t i = 0; i < count; i++) {
 		if (results[i].frame_count == 0)
 			continue;

@@ -152,7 +152,7 @@ static void answer(const struct question *question, struct buffer *out)
 	struct symbol_result *results = xcalloc(question->address_count, sizeof *results);
 
 	symbolizer_resolve(symbolizer, question->mappings, question->mapping_count,
-		question->addresses, question->address_count, results);
+		question->addresses, NULL, question->address_count, results);
 	for (size_t i = 0; i < question->address_count; i++)
 		append_answer(question, question->addresses[i], &results[i], out);
 }

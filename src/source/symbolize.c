@@ -40,12 +40,15 @@ static bool is_same_process(const struct profile *a, const struct profile *b)
 struct batch {
 	uint64_t *addresses;
 	size_t count, capacity;
+	uint32_t *mappings; /* of the addresses; PROFILE_NONE where unknown */
+	size_t mapping_count, mapping_capacity;
 	struct symbol_result *results;
 };
 
 static void batch_deinit(struct batch *batch)
 {
 	free(batch->addresses);
+	free(batch->mappings);
 	free(batch->results);
 }
 
@@ -57,6 +60,8 @@ static void collect(struct batch *batch, const struct profile *profile)
 			continue;
 		*XAPPEND(batch->addresses, batch->count, batch->capacity) =
 			location->address - !location->is_exact;
+		*XAPPEND(batch->mappings, batch->mapping_count, batch->mapping_capacity) =
+			location->mapping;
 	}
 }
 
@@ -206,8 +211,8 @@ static void resolve_process(struct symbolizer *symbolizer, struct profile *const
 			collect(&batch, profiles[i]);
 	}
 	batch.results = xcalloc(batch.count, sizeof *batch.results);
-	symbolizer_resolve(symbolizer, mappings, first->mapping_count, batch.addresses, batch.count,
-		batch.results);
+	symbolizer_resolve(symbolizer, mappings, first->mapping_count, batch.addresses,
+		batch.mappings, batch.count, batch.results);
 	size_t next = 0;
 	for (size_t i = 0; i < count; i++) {
 		if (is_ours[i]) {

@@ -28,6 +28,8 @@ struct symbolizer {
 struct asked {
 	uint64_t address;
 	size_t position; /* in the caller's array */
+	const struct symbol_mapping
+		*mapping; /* that the caller says; NULL: the one that covers it */
 	struct symbol_module *module;
 	size_t query; /* in the module's array */
 };
@@ -122,8 +124,11 @@ static struct symbol_module *find_module(
 static size_t add_query(
 	struct symbol_module *module, uint64_t address, const struct symbol_mapping *mapping)
 {
+	const struct module_query *const last =
+		module->query_count == 0 ? NULL : &module->queries[module->query_count - 1];
+
 	/* Addresses come sorted, so an equal one is the last. */
-	if (module->query_count > 0 && module->queries[module->query_count - 1].address == address)
+	if (last != NULL && last->address == address && last->mapping == mapping)
 		return module->query_count - 1;
 	module->queries = xgrow(module->queries, &module->query_capacity, module->query_count + 1,
 		sizeof *module->queries);
@@ -137,7 +142,7 @@ static size_t add_query(
 	return module->query_count++;
 }
 
-/* Gives every address to the module that is mapped there. */
+/* Gives every address to its mapping's module, or else to the one that is mapped there. */
 static void hand_out(struct symbolizer *symbolizer, const struct symbol_mapping *mappings,
 	size_t mapping_count, struct asked *asked, size_t count)
 {
@@ -152,9 +157,9 @@ static void hand_out(struct symbolizer *symbolizer, const struct symbol_mapping 
 	for (size_t i = 0; i < count; i++) {
 		while (at < mapping_count && mappings[at].limit <= asked[i].address)
 			at++;
-		const struct symbol_mapping *const mapping =
-			at < mapping_count && mappings[at].start <= asked[i].address ? &mappings[at]
-										     : NULL;
+		const struct symbol_mapping *mapping = asked[i].mapping;
+		if (mapping == NULL && at < mapping_count && mappings[at].start <= asked[i].address)
+			mapping = &mappings[at];
 		if (module == NULL || mapping != last)
 			module = find_module(symbolizer, mapping, pid);
 		last = mapping;
@@ -286,8 +291,18 @@ static struct symbol_result result_of(
 	return result;
 }
 
+/* The mapping that the caller names for an address, if it covers it. */
+static const struct symbol_mapping *owner_of(const struct symbol_mapping *mappings,
+	size_t mapping_count, const uint32_t *owners, size_t position, uint64_t address)
+{
+	if (owners == NULL || owners[position] >= mapping_count)
+		return NULL;
+	const struct symbol_mapping *const owner = &mappings[owners[position]];
+	return owner->start <= address && address < owner->limit ? owner : NULL;
+}
+
 void symbolizer_resolve(struct symbolizer *symbolizer, const struct symbol_mapping *mappings,
-	size_t mapping_count, const uint64_t *addresses, size_t count,
+	size_t mapping_count, const uint64_t *addresses, const uint32_t *owners, size_t count,
 	struct symbol_result *results)
 {
 	CLEANUP(free_cleanup) struct asked *asked = xcalloc(count, sizeof *asked);
@@ -298,7 +313,9 @@ void symbolizer_resolve(struct symbolizer *symbolizer, const struct symbol_mappi
 		memcpy(sorted, mappings, mapping_count * sizeof *sorted);
 	qsort(sorted, mapping_count, sizeof *sorted, compare_mappings);
 	for (size_t i = 0; i < count; i++)
-		asked[i] = (struct asked){ .address = addresses[i], .position = i };
+		asked[i] = (struct asked){ .address = addresses[i],
+			.position = i,
+			.mapping = owner_of(mappings, mapping_count, owners, i, addresses[i]) };
 	qsort(asked, count, sizeof *asked, compare_asked);
 	hand_out(symbolizer, sorted, mapping_count, asked, count);
 	run_modules(symbolizer, sorted, mapping_count);

@@ -31,11 +31,13 @@ DEFINE_CLEANUP(symbolizer_cleanup, struct symbolizer *, symbolizer_free)
 /*
  * Looks up `count` addresses of one process and writes results[i] for addresses[i]. The addresses
  * are looked up as they are: step back from return addresses first. They need not be sorted or
- * distinct. May be called several times; everything returned lives until symbolizer_free. Missing
- * or damaged files do not fail the call: the module reports have them.
+ * distinct. Where mappings overlap, mappings[owners[i]] is the one of addresses[i] if it covers it;
+ * `owners` may be NULL, and a position that there is not means the one that covers it. May be
+ * called several times; everything returned lives until symbolizer_free. Missing or damaged files
+ * do not fail the call: the module reports have them.
  */
 void symbolizer_resolve(struct symbolizer *symbolizer, const struct symbol_mapping *mappings,
-	size_t mapping_count, const uint64_t *addresses, size_t count,
+	size_t mapping_count, const uint64_t *addresses, const uint32_t *owners, size_t count,
 	struct symbol_result *results);
 
 /* One report per module used so far, in the order of first use. */

@@ -523,6 +523,12 @@ class Report(unittest.TestCase):
             process.kill()
             process.communicate()
 
+    def test_a_location_keeps_the_mapping_that_it_names(self):
+        """At their own addresses, the files of a process overlap."""
+        moved = self.path("moved.pb.gz")
+        run("report", "--pprof", "--file-addresses", "--strip-names", self.first, "-o", moved)
+        self.assertEqual(rows(text("report", "--show_bytes", self.first)), rows(text("report", "--show_bytes", moved)))
+
     def test_a_wrong_program_is_refused(self):
         error = run("report", "/bin/sh", self.first, code=2).stderr.decode()
         self.assertIn("/bin/sh does not match", error)

@@ -168,7 +168,7 @@ static int run(struct request *request)
 	results = xcalloc(request->address_count, sizeof *results);
 	symbolizer = symbolizer_new(&request->options);
 	symbolizer_resolve(symbolizer, request->mappings, request->mapping_count,
-		request->addresses, request->address_count, results);
+		request->addresses, NULL, request->address_count, results);
 	const int64_t elapsed_ns = clock_monotonic_ns() - started_ns;
 
 	buffer_init(&out, &memory_or_exit);
