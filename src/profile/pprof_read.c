@@ -416,6 +416,7 @@ static struct label parse_label(struct cursor *in)
 /* What the labels of a sample say of its thread. */
 struct thread_label {
 	bool is_there;
+	bool has_id; /* which is 0 for jemalloc's first thread; protobuf leaves zeros out */
 	uint64_t id;
 	uint64_t name; /* in the table of texts */
 };
@@ -423,7 +424,7 @@ struct thread_label {
 static uint32_t find_thread(struct pprof_reader *reader, const struct thread_label *label)
 {
 	/* One that has only a name gets a number that no real one has. */
-	const uint64_t id = label->id != 0 ? label->id : ~label->name;
+	const uint64_t id = label->has_id ? label->id : ~label->name;
 	const uint32_t found = u64_table_find(&reader->thread_ids, id);
 
 	if (found != U64_TABLE_NONE)
@@ -444,6 +445,7 @@ static void read_label(struct pprof_reader *reader, struct cursor *bytes,
 		sample->object_bytes = label.number;
 	} else if (cursor_ok(&in) && strcmp(key, "thread_id") == 0) {
 		thread->is_there = true;
+		thread->has_id = label.text == 0;
 		thread->id = label.number;
 	} else if (cursor_ok(&in) && strcmp(key, "thread") == 0) {
 		thread->is_there = true;

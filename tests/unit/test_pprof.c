@@ -371,6 +371,22 @@ static void threads_are_labels(void **state)
 	assert_counters(again->thread_samples[0].counters, 3, 4096, 5, 8192);
 }
 
+static void the_first_thread_keeps_its_number(void **state)
+{
+	(void)state;
+	static const char text_of_two[] = "heap_v2/1\n  t*: 2: 2 [0: 0]\n  t0: 1: 1 [0: 0]\n"
+					  "  t1: 1: 1 [0: 0]\n@ 0x1235\n  t*: 2: 2 [0: 0]\n"
+					  "  t0: 1: 1 [0: 0]\n  t1: 1: 1 [0: 0]\n";
+	CLEANUP(profile_cleanup) struct profile *profile = must_read_text(text_of_two);
+	CLEANUP(profile_cleanup)
+	struct profile *again = written_and_read(
+		profile, profile->thread_samples, profile->thread_sample_count, false);
+
+	assert_int_equal(again->thread_count, 2);
+	assert_int_equal(again->threads[0].id, 0);
+	assert_int_equal(again->threads[1].id, 1);
+}
+
 static void rounding_keeps_the_sum(void **state)
 {
 	(void)state;
@@ -472,6 +488,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(every_truncation_is_survived),
 	cmocka_unit_test(writes_what_it_reads),
 	cmocka_unit_test(threads_are_labels),
+	cmocka_unit_test(the_first_thread_keeps_its_number),
 	cmocka_unit_test(rounding_keeps_the_sum),
 	cmocka_unit_test(mappings_are_flagged_honestly),
 	cmocka_unit_test(shared_texts_are_read_once),
