@@ -93,6 +93,14 @@ static void write_sampling(const struct profile *profile, struct buffer *out)
 	buffer_append_char(out, '\n');
 }
 
+/* The form of sums says nothing of samples; without this their errors are unknown. */
+static void write_interval(const struct profile *profile, struct buffer *out)
+{
+	if (profile->kind == PROFILE_HEAP && profile->weighting == PROFILE_WEIGHTED &&
+		profile->interval_bytes != 0)
+		buffer_printf(out, "#interval %" PRIu64 "\n", profile->interval_bytes);
+}
+
 static void write_mappings(const struct profile *profile, struct buffer *out)
 {
 	if (!profile->has_mappings)
@@ -110,6 +118,7 @@ static void write_mappings(const struct profile *profile, struct buffer *out)
 				mapping->build_id);
 	}
 	write_sampling(profile, out);
+	write_interval(profile, out);
 	if (profile->process_name[0] != '\0') {
 		buffer_append_string(out, "#process ");
 		raw_put_text(out, profile->process_name);

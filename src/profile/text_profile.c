@@ -341,6 +341,7 @@ void text_profile_deinit(struct text_profile *text)
 static const char build_id_line[] = "#build-id ";
 static const char process_line[] = "#process ";
 static const char sampling_line[] = "#sampling ";
+static const char interval_line[] = "#interval ";
 
 struct map_reader {
 	struct profile *profile;
@@ -451,6 +452,18 @@ static void read_sampling(struct profile *profile, const struct text_line *line)
 	profile->has_entries = text_at(&in, "entry");
 }
 
+/* "#interval 524288": of samples that were scaled up already. */
+static void read_interval(struct profile *profile, const struct text_line *line)
+{
+	struct cursor in = cursor_over(line->text, line->size);
+
+	cursor_skip(&in, sizeof interval_line - 1);
+	const uint64_t interval = text_decimal(&in);
+	if (cursor_ok(&in) && profile->kind == PROFILE_HEAP &&
+		profile->weighting == PROFILE_WEIGHTED)
+		profile->interval_bytes = interval;
+}
+
 /* Without its newline a path may be the beginning of one; "[vsyscall]" is complete. */
 static bool is_path_cut(const struct text_line *line, const struct proc_map *map)
 {
@@ -485,6 +498,8 @@ static void read_line(struct map_reader *reader, struct cursor *in, const struct
 		read_build_id(reader, line);
 	} else if (text_starts(line, sampling_line)) {
 		read_sampling(reader->profile, line);
+	} else if (text_starts(line, interval_line)) {
+		read_interval(reader->profile, line);
 	} else if (text_starts(line, process_line)) {
 		reader->profile->process_name = string_pool_add_sized(&reader->profile->strings,
 			line->text + sizeof process_line - 1,

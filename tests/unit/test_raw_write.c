@@ -53,6 +53,8 @@ static void counters_keep_their_meaning(void **state)
 		"heap profile: 1: 2 [3: 4] @ heapprofile\n1: 2 [3: 4] @ 0x1 0x2\n",
 		"heap profile: 1: 2 [3: 4] @ growth\n1: 2 [3: 4] @ 0x1 0x2\n",
 		"heap profile: 1: 2 [3: 4] @ heap/1048576\n1: 2 [3: 4] @ 0x1 0x2\n",
+		("heap profile: 1: 2 [3: 4] @ heapprofile\n1: 2 [3: 4] @ 0x1 0x2\n"
+		 "\nMAPPED_LIBRARIES:\n#interval 524288\n"),
 	};
 
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
