@@ -353,11 +353,23 @@ static bool add_profile(struct selector *selector, const struct view_input *inpu
 	return true;
 }
 
-static void describe(struct profile *out, const struct profile *first)
+/* 0 where any profile does not say it; complete ones are as if each byte were sampled. */
+static uint64_t interval_of(const struct view_input *inputs, size_t count)
 {
+	for (size_t i = 0; i < count; i++) {
+		if (profile_lacks_errors(inputs[i].profile))
+			return 0;
+	}
+	return inputs[0].profile->is_complete ? 1 : inputs[0].profile->interval_bytes;
+}
+
+static void describe(struct profile *out, const struct view_input *inputs, size_t count)
+{
+	const struct profile *const first = inputs[0].profile;
+
 	out->kind = first->kind;
 	out->weighting = PROFILE_WEIGHTED;
-	out->interval_bytes = first->interval_bytes;
+	out->interval_bytes = interval_of(inputs, count);
 	out->time_ms = first->time_ms;
 	out->duration_ms = first->duration_ms;
 	out->program = profile_intern(out, profile_main_path(first));
@@ -386,7 +398,7 @@ bool filtered_profile_make(const struct view_input *inputs, size_t input_count,
 	bool is_difference = false;
 
 	selector_init(&selector, request);
-	describe(selector.out, inputs[0].profile);
+	describe(selector.out, inputs, input_count);
 	CLEANUP(free_cleanup)
 	const struct profile **profiles = xcalloc(input_count, sizeof(void *));
 	for (size_t i = 0; i < input_count; i++) {

@@ -91,6 +91,7 @@ struct view {
 	const char *sampling;	 /* what sampled the first profile, since when; "" when unknown */
 	int64_t attached_ms;	 /* as in a profile, of the first */
 	uint64_t interval_bytes; /* 0 when not sampled */
+	bool lacks_errors; /* variances mean nothing: a profile does not say how it was sampled */
 	double base_total[PROFILE_COUNTERS]; /* of everything read, before filters */
 	double total[PROFILE_COUNTERS];
 

@@ -462,6 +462,7 @@ static void describe(struct view *view, const struct view_input *inputs, size_t 
 	view->attached_ms = inputs[0].profile->attached_ms;
 	for (size_t i = 0; i < count; i++) {
 		view->is_difference |= inputs[i].is_base;
+		view->lacks_errors |= profile_lacks_errors(inputs[i].profile);
 		if (!inputs[i].is_base && view->interval_bytes == 0)
 			view->interval_bytes = inputs[i].profile->interval_bytes;
 	}

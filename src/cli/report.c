@@ -92,6 +92,17 @@ static void warn_of_comparison(const struct report_session *session)
 			quantity_format(QUANTITY_BYTES, (double)now->interval_bytes, false).text);
 }
 
+static void warn_of_unknown_errors(const struct report_session *session)
+{
+	for (size_t i = 0; session->options->render.confidence && i < session->profile_count; i++) {
+		if (!profile_lacks_errors(session->profiles[i]))
+			continue;
+		verb_warn("%s does not say how it was sampled: errors are not known",
+			session->profiles[i]->name);
+		return;
+	}
+}
+
 struct address_question {
 	struct profile *profile;
 	uint32_t *locations; /* in the order of the input */
@@ -216,6 +227,7 @@ static bool report(const struct report_options *options, struct error *err)
 		return false;
 	note_sampling(&session);
 	warn_of_comparison(&session);
+	warn_of_unknown_errors(&session);
 	if (options->output == REPORT_INTERACTIVE) {
 		report_shell_run(&session);
 		return true;

@@ -73,7 +73,7 @@ static void print_total(const struct summary *summary, FILE *out)
 	fprintf(out, "%s%s%s %s", terminal_begin(out, TERMINAL_BOLD),
 		format(summary, sum.value, &value), terminal_end(out),
 		quantity_label(view, view->counter));
-	if (sum.variance > 0) {
+	if (sum.variance > 0 && !view->lacks_errors) {
 		const struct interval interval = estimate_interval(sum);
 		fprintf(out, ", between %s and %s (95%%, %s samples)",
 			format(summary, interval.low, &low), format(summary, interval.high, &high),

@@ -57,6 +57,8 @@ static void set_type(struct profile *profile, const struct text_line *type, uint
 		set_sampling(profile, contains(type, "_v2") ? PROFILE_EXPONENTIAL : PROFILE_RATIO,
 			period);
 	}
+	profile->is_complete =
+		profile->kind == PROFILE_HEAP && profile->weighting == PROFILE_WEIGHTED;
 }
 
 /* " 1: 4096 [1: 4096] @ heap_v2/524288" of the first line. */

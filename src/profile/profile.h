@@ -127,6 +127,7 @@ struct profile {
 	enum profile_kind kind;
 	enum profile_weighting weighting;
 	uint64_t interval_bytes;  /* mean distance of two samples; 0 when unknown or not sampled */
+	bool is_complete;	  /* the input says that nothing was left to samples */
 	int64_t time_ms;	  /* when it was taken, since 1970; 0 when unknown */
 	int64_t duration_ms;	  /* of the interval it covers; 0 for a snapshot */
 	const char *program;	  /* path of the executable where the input says it; "" otherwise */
@@ -182,6 +183,13 @@ DEFINE_CLEANUP(profile_cleanup, struct profile *const, profile_free)
 
 /* The text as the profile keeps it: equal texts are the same pointer. */
 const char *profile_intern(struct profile *profile, const char *text);
+
+/* Whether the figures may be estimates whose errors the input does not say: collapsed stacks. */
+static inline bool profile_lacks_errors(const struct profile *profile)
+{
+	return profile->kind == PROFILE_HEAP && profile->interval_bytes == 0 &&
+	       !profile->is_complete;
+}
 
 /* Whether its samples begin with an attach of the agent to the running process. */
 bool profile_is_since_attach(const struct profile *profile);

@@ -93,12 +93,17 @@ static void write_sampling(const struct profile *profile, struct buffer *out)
 	buffer_append_char(out, '\n');
 }
 
-/* The form of sums says nothing of samples; without this their errors are unknown. */
+/*
+ * The form of sums says nothing of samples; without this their errors are unknown. A profile of all
+ * allocations is as if each byte were sampled.
+ */
 static void write_interval(const struct profile *profile, struct buffer *out)
 {
+	const uint64_t interval = profile->is_complete ? 1 : profile->interval_bytes;
+
 	if (profile->kind == PROFILE_HEAP && profile->weighting == PROFILE_WEIGHTED &&
-		profile->interval_bytes != 0)
-		buffer_printf(out, "#interval %" PRIu64 "\n", profile->interval_bytes);
+		interval != 0)
+		buffer_printf(out, "#interval %" PRIu64 "\n", interval);
 }
 
 static void write_mappings(const struct profile *profile, struct buffer *out)

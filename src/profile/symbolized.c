@@ -258,6 +258,8 @@ static bool read_profile(struct cursor *in, struct profile *profile, struct erro
 	if (at_section(in, "symbol") && text_line(in, &title))
 		read_symbols(in, &table, profile);
 	const bool done = cursor_ok(in) && read_body(in, profile, err);
+	/* Sums of sampled profiles are written in the form of complete ones. */
+	profile->is_complete = false;
 	if (done) {
 		profile_assign_mappings(profile);
 		name_locations(in, profile, &table);

@@ -459,9 +459,11 @@ static void read_interval(struct profile *profile, const struct text_line *line)
 
 	cursor_skip(&in, sizeof interval_line - 1);
 	const uint64_t interval = text_decimal(&in);
-	if (cursor_ok(&in) && profile->kind == PROFILE_HEAP &&
-		profile->weighting == PROFILE_WEIGHTED)
-		profile->interval_bytes = interval;
+	if (!cursor_ok(&in) || profile->kind != PROFILE_HEAP ||
+		profile->weighting != PROFILE_WEIGHTED)
+		return;
+	profile->interval_bytes = interval;
+	profile->is_complete = false;
 }
 
 /* Without its newline a path may be the beginning of one; "[vsyscall]" is complete. */

@@ -245,7 +245,7 @@ static void append_interval(const struct drawing *drawing, struct estimate estim
 {
 	const double half = INTERVAL_95 * sqrt(estimate.variance);
 
-	if (half > 0)
+	if (half > 0 && !drawing->view->lacks_errors)
 		buffer_printf(drawing->out, " \xc2\xb1 %s",
 			quantity_format_in_unit(drawing->view, drawing->options, half, false).text);
 }
@@ -446,7 +446,9 @@ static void append_legend(const struct drawing *drawing)
 		buffer_printf(out, "Focusing on: %s\\l", focus.text);
 	append_left_out(drawing);
 	if (drawing->options->confidence)
-		buffer_append_string(out, "\xc2\xb1 half of the 95% interval\\l");
+		buffer_append_string(out, view->lacks_errors
+						  ? "Errors are not known\\l"
+						  : "\xc2\xb1 half of the 95% interval\\l");
 	if (view->is_difference)
 		buffer_append_string(
 			out, "Orange grew, green shrank; shares are of all changes\\l");

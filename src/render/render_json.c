@@ -35,13 +35,17 @@ static void write_estimate(struct json_writer *json, const struct view *view, co
 	struct estimate now, struct estimate base)
 {
 	const struct estimate shown = view->is_difference ? estimate_difference(now, base) : now;
-	const struct interval interval = view->is_difference
-						 ? estimate_difference_interval(now, base)
-						 : estimate_interval(now);
+	struct interval interval = view->is_difference ? estimate_difference_interval(now, base)
+						       : estimate_interval(now);
+	double standard_error = sqrt(shown.variance);
+
+	/* Written as null. */
+	if (view->lacks_errors)
+		standard_error = interval.low = interval.high = NAN;
 
 	json_member_object(json, key);
 	json_member_real(json, "value", shown.value);
-	json_member_real(json, "standard_error", sqrt(shown.variance));
+	json_member_real(json, "standard_error", standard_error);
 	json_member_real(json, "samples", shown.samples);
 	json_member_array(json, "interval95");
 	json_put_real(json, interval.low);
@@ -143,7 +147,11 @@ static void write_head(struct json_writer *json, const struct view *view)
 	json_member_string(json, "granularity", view_granularity_names[view->granularity]);
 	json_member_string(json, "counter", profile_counter_names[view->counter]);
 	json_member_string(json, "unit", jeprof_value_unit(view, &exact));
-	json_member_unsigned(json, "sample_interval_bytes", view->interval_bytes);
+	json_key(json, "sample_interval_bytes");
+	if (view->lacks_errors && view->interval_bytes == 0)
+		json_put_null(json);
+	else
+		json_put_unsigned(json, view->interval_bytes);
 	json_member_string(json, "sampling", view->sampling);
 	json_member_integer_or_null(json, "attached_ms", view->attached_ms);
 	json_member_bool(json, "difference", view->is_difference);

@@ -132,6 +132,13 @@ static void append_column(struct buffer *out, size_t width, struct jeprof_value 
 	buffer_append_char(out, ' ');
 }
 
+static struct jeprof_value format_error(
+	const struct view *view, const struct render_options *options, struct estimate estimate)
+{
+	return view->lacks_errors ? (struct jeprof_value){ "?" }
+				  : jeprof_value_format(view, options, sqrt(estimate.variance));
+}
+
 static void append_row(struct buffer *out, const struct view *view,
 	const struct render_options *options, const struct text_row *row, double running,
 	double whole)
@@ -147,13 +154,12 @@ static void append_row(struct buffer *out, const struct view *view,
 
 	append_column(out, 8, jeprof_value_format(view, options, shown_flat));
 	if (options->confidence)
-		append_column(out, 8, jeprof_value_format(view, options, sqrt(flat.variance)));
+		append_column(out, 8, format_error(view, options, flat));
 	append_column(out, 6, jeprof_value_percent(flat.value, whole));
 	append_column(out, 6, jeprof_value_percent(running, whole));
 	append_column(out, 8, jeprof_value_format(view, options, shown_cumulative));
 	if (options->confidence)
-		append_column(
-			out, 8, jeprof_value_format(view, options, sqrt(cumulative.variance)));
+		append_column(out, 8, format_error(view, options, cumulative));
 	append_column(out, 6, jeprof_value_percent(cumulative.value, whole));
 	if (options->confidence)
 		buffer_printf(out, "%7.0f ", cumulative.samples);
@@ -235,8 +241,7 @@ static void print_line(const struct printer *printer, struct estimate total, dou
 		jeprof_value_format(view, printer->options, total.value).text);
 	if (printer->options->confidence)
 		buffer_printf(printer->out, "%8s %7.0f ",
-			jeprof_value_format(view, printer->options, sqrt(total.variance)).text,
-			total.samples);
+			format_error(view, printer->options, total).text, total.samples);
 	buffer_printf(printer->out, "%6s %8s  %*s%s\n",
 		jeprof_value_percent(total.value, printer->whole).text,
 		jeprof_value_format(view, printer->options, self).text, (int)(2 * indent), "",

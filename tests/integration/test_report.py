@@ -396,6 +396,26 @@ class Report(unittest.TestCase):
         answer = text("report", "--symbols", STORE, input=f"0x{address}\n0x1\n".encode())
         self.assertEqual(answer, "load_table\n??\n")
 
+    def test_errors_that_are_not_known_are_not_0(self):
+        raw, collapsed, exact = self.path("sum.raw"), self.path("first.collapsed"), self.path("exact.heap")
+        run("report", "--raw", self.first, self.first, "-o", raw)
+        self.assertEqual(1, json.loads(text("report", "--json", raw))["sample_interval_bytes"])
+        run("report", "--collapsed", self.first, "-o", collapsed)
+        pathlib.Path(exact).write_text("heap profile: 1: 64 [1: 64] @ heapprofile\n1: 64 [1: 64] @ 0x1\n\nMAPPED_LIBRARIES:\n")
+        for option in ("--raw", "--pprof"):
+            run("report", option, exact, "-o", exact + option)
+            for path in (exact, exact + option):
+                self.assertEqual([64, 64], json.loads(text("report", "--json", path))["total"]["interval95"])
+        run("report", "--raw", self.first, collapsed, "-o", raw)
+        self.assertIsNone(json.loads(text("report", "--json", raw))["sample_interval_bytes"])
+        for options in ([collapsed], [f"--base={self.first}", collapsed], [f"--base={collapsed}", self.first]):
+            shown = json.loads(text("report", "--json", *options))
+            self.assertEqual((None, [None, None]), (shown["total"]["standard_error"], shown["total"]["interval95"]))
+        self.assertIsNone(json.loads(text("report", "--json", collapsed))["sample_interval_bytes"])
+        said = run("report", "--confidence", collapsed)
+        self.assertIn(f"{collapsed} does not say how it was sampled: errors are not known", said.stderr.decode())
+        self.assertRegex(said.stdout.decode(), r"(?m)^ +0\.0 +\? .*load_table$")
+
     def test_confidence(self):
         sampled = self.take("sampled", ",prof_gdump:false")
         header = pathlib.Path(sampled).read_text()
