@@ -431,22 +431,49 @@ static void check_in_use(const struct report_session *session)
 		has_allocated ? " (--alloc_space shows what was allocated)" : "");
 }
 
+static bool has_counter(const struct profile *profile, enum profile_counter counter)
+{
+	for (size_t i = 0; i < profile->sample_count; i++) {
+		if (profile->samples[i].counters[counter] != 0)
+			return true;
+	}
+	return false;
+}
+
+/* Only bytes: collapsed stacks, which have one figure each, and some pprof profiles. */
+static bool lacks_objects(const struct profile *profile)
+{
+	return (has_counter(profile, PROFILE_INUSE_SPACE) ||
+		       has_counter(profile, PROFILE_ALLOC_SPACE)) &&
+	       !has_counter(profile, PROFILE_INUSE_OBJECTS) &&
+	       !has_counter(profile, PROFILE_ALLOC_OBJECTS);
+}
+
+/* What a profile lacks counts as 0, also in sums and differences. */
 void report_session_check_counter(const struct report_session *session)
 {
-	const struct report_options *const options = session->options;
-	bool has_allocated = false;
-	bool is_heap = false;
+	const enum profile_counter counter = report_session_counter(session);
+	const bool is_objects =
+		counter == PROFILE_INUSE_OBJECTS || counter == PROFILE_ALLOC_OBJECTS;
 
 	for (size_t i = 0; i < session->profile_count; i++) {
-		has_allocated |= session->profiles[i]->has_allocated;
-		is_heap |= session->profiles[i]->kind == PROFILE_HEAP &&
-			   session->profiles[i]->sample_count != 0;
+		const struct profile *const profile = session->profiles[i];
+		if (profile->kind != PROFILE_HEAP || profile->sample_count == 0)
+			continue;
+		if (is_objects && lacks_objects(profile)) {
+			verb_warn("%s has no numbers of objects: they count as 0", profile->name);
+			return;
+		}
+		if (session->options->has_counter && counter >= PROFILE_ALLOC_OBJECTS &&
+			!profile->has_allocated) {
+			verb_warn("%s counts only what is in use%s", profile->name,
+				lacks_objects(profile)
+					? ""
+					: ": everything ever allocated is counted with "
+					  "prof_accum:true in MALLOC_CONF");
+			return;
+		}
 	}
-	if (is_heap && !has_allocated && options->has_counter &&
-		options->counter >= PROFILE_ALLOC_OBJECTS)
-		verb_warn("%s counts only what is in use: everything ever allocated is counted "
-			  "with prof_accum:true in MALLOC_CONF",
-			session->profiles[0]->name);
 }
 
 bool report_session_open(

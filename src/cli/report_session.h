@@ -42,7 +42,7 @@ MUST_CHECK bool report_session_open(
 	struct report_session *session, const struct report_options *options, struct error *err);
 /* One profile more, which is the session's then unless it borrows them. */
 void report_session_add(struct report_session *session, struct profile *profile);
-/* Warns when everything ever allocated is wanted and the profiles do not count it. */
+/* Warns when a profile does not count what is wanted: objects, or everything ever allocated. */
 void report_session_check_counter(const struct report_session *session);
 /* The second half of it, for profiles that did not come from the command line. */
 MUST_CHECK bool report_session_add_symbols(struct report_session *session, struct error *err);

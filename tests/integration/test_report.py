@@ -805,6 +805,16 @@ class Report(unittest.TestCase):
         names = [line.split(maxsplit=5)[5] for line in text("report", *forms).splitlines()[1:]]
         self.assertEqual(len(names), len(set(names)))
 
+    def test_a_figure_that_a_profile_lacks_is_named(self):
+        collapsed = self.path("lacking.collapsed")
+        pathlib.Path(collapsed).write_text("main;serve;parse 100\n")
+        for arguments in (["report", collapsed], ["diff", collapsed, self.first], ["report", self.first, collapsed]):
+            error = run(arguments[0], "--inuse_objects", *arguments[1:]).stderr.decode()
+            self.assertIn(f"{collapsed} has no numbers of objects: they count as 0", error)
+        error = run("report", "--alloc_space", collapsed).stderr.decode()
+        self.assertIn(f"{collapsed} counts only what is in use\n", error)
+        self.assertNotIn("no numbers", run("report", "--inuse_objects", self.first).stderr.decode() + run("report", collapsed).stderr.decode())
+
     def test_collapsed_stacks_are_no_difference(self):
         """But for rounding, and for functions without a name, which one of them names by their addresses."""
         collapsed = self.path("of.collapsed")
