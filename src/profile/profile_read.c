@@ -365,6 +365,8 @@ bool profile_read_input(const char *name, struct input *input,
 		if (strcmp(in.problem, PROFILE_FULL_PROBLEM) == 0 && input->expansion != NULL)
 			return error_hint(err, "expand it to a file and read that: the limit is "
 					       "stricter for compressed profiles");
+		if (strcmp(in.problem, PROFILE_NEXT_PROBLEM) == 0)
+			return error_hint(err, "give each as a file of its own");
 		return err->hint[0] == '\0' && strcmp(in.problem, PROFILE_FULL_PROBLEM) != 0
 			       ? error_hint(err, "it is damaged: copy it again, or take another")
 			       : false;

@@ -25,6 +25,9 @@ struct profile_reader {
 	bool is_binary; /* reads what expansion_fetch_binary provides */
 };
 
+/* Where one profile follows another, as cat writes them. */
+#define PROFILE_NEXT_PROBLEM "another profile begins here"
+
 extern const struct profile_reader bundle_reader;
 extern const struct profile_reader collapsed_reader;
 extern const struct profile_reader contention_reader;

@@ -8,6 +8,7 @@
 
 #include "base/proc_maps.h"
 #include "base/xalloc.h"
+#include "profile/readers.h"
 
 bool text_line(struct cursor *in, struct text_line *line)
 {
@@ -316,11 +317,22 @@ bool text_profile_counters(struct text_profile *text, double counters[PROFILE_CO
 	       expect(in, ']', "']' was expected after the counts of all allocations");
 }
 
+/* Several profiles in one, as cat writes them: only the first would be counted. */
+static bool refuse_next_profile(struct cursor *in, const struct text_line *line)
+{
+	if (!text_starts(line, "heap_v2/") && !text_starts(line, "heap profile:") &&
+		!text_starts(line, "--- symbol"))
+		return false;
+	in->position = (const unsigned char *)line->text;
+	cursor_fail(in, PROFILE_NEXT_PROBLEM);
+	return true;
+}
+
 void text_profile_unknown_line(struct text_profile *text)
 {
 	struct text_line line;
 
-	if (text_line(text->in, &line) && line.size != 0 &&
+	if (text_line(text->in, &line) && line.size != 0 && !refuse_next_profile(text->in, &line) &&
 		text->unknown_lines++ < KEPT_UNKNOWN_LINES)
 		profile_add_comment(text->profile, line.text, line.size);
 }
@@ -506,7 +518,7 @@ static void read_line(struct map_reader *reader, struct cursor *in, const struct
 		reader->profile->process_name = string_pool_add_sized(&reader->profile->strings,
 			line->text + sizeof process_line - 1,
 			line->size - (sizeof process_line - 1));
-	} else if (!line->is_whole && line->size != 0) {
+	} else if (!refuse_next_profile(in, line) && !line->is_whole && line->size != 0) {
 		fail_cut(in, line);
 	}
 }

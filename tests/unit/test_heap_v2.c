@@ -429,6 +429,24 @@ static void a_build_directory_is_no_longer_than_a_path(void **state)
 	assert_refused(text, size, "a build directory longer than a path can be");
 }
 
+/* As cat writes them. */
+static void several_profiles_in_one_are_refused(void **state)
+{
+	(void)state;
+	static const char first[] = "heap_v2/1\n  t*: 1: 2 [0: 0]\n@ 0x1\n  t*: 1: 2 [0: 0]\n";
+	static const char *const between[] = { "",
+		"\nMAPPED_LIBRARIES:\n1000-2000 r-xp 00000000 00:00 0 /bin/a\n" };
+	static const char *const next[] = { first,
+		"heap profile: 1: 2 [3: 4] @ heapprofile\n1: 2 [3: 4] @ 0x1\n",
+		"--- symbol\n---\n--- heap\nheap_v2/1\n  t*: 1: 2 [0: 0]\n" };
+	char text[512];
+
+	for (size_t i = 0; i < 2 * (sizeof next / sizeof *next); i++) {
+		snprintf(text, sizeof text, "%s%s%s", first, between[i % 2], next[i / 2]);
+		assert_text_refused(text, "another profile begins here");
+	}
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(reads_what_jemalloc_writes),
 	cmocka_unit_test(tells_threads_apart),
@@ -450,5 +468,6 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(malformed_lines_are_reported_with_their_place),
 	cmocka_unit_test(a_line_without_end_is_refused),
 	cmocka_unit_test(a_build_directory_is_no_longer_than_a_path),
+	cmocka_unit_test(several_profiles_in_one_are_refused),
 };
 UNIT_MAIN(tests)
