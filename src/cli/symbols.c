@@ -77,9 +77,10 @@ static bool save(const struct symbols_request *request, const struct symbol_inde
 		buffer_append_string(place, request->output);
 	else if (!make_place(request, summary->build_id, place, err))
 		return false;
-	if (!symbol_index_may_replace(buffer_string(place), summary->source, err))
+	const bool is_in_cache = request->output == NULL && request->folder == NULL;
+	if (!symbol_index_may_replace(buffer_string(place), is_in_cache, summary->source, err))
 		return false;
-	const mode_t mode = request->output == NULL && request->folder == NULL ? 0600 : 0644;
+	const mode_t mode = is_in_cache ? 0600 : 0644;
 	return file_write(buffer_string(place), index->data, index->size, mode, err);
 }
 

@@ -18,7 +18,10 @@
 #include "base/rooted_file.h"
 #include "base/xalloc.h"
 #include "symbol/debuginfod.h"
+#include "symbol/dwarf.h"
+#include "symbol/symbol_index.h"
 #include "symbol/symbol_index_format.h"
+#include "symbol/symbol_table.h"
 
 static const char debug_root[] = "/usr/lib/debug";
 
@@ -37,6 +40,9 @@ void file_search_deinit(struct file_search *search)
 	for (size_t i = 0; i < search->probe_count; i++)
 		free(search->probes[i].path);
 	free(search->probes);
+	for (size_t i = 0; i < search->skipped_count; i++)
+		free(search->skipped[i]);
+	free(search->skipped);
 	buffer_deinit(&search->problem);
 	buffer_deinit(&search->hint);
 	pthread_mutex_destroy(&search->lock);
@@ -170,19 +176,13 @@ bool file_search_place(
 	return true;
 }
 
-static bool is_debug_useful(const struct elf_image *image)
-{
-	return elf_image_section(image, ".debug_info") != NULL ||
-	       elf_image_section(image, ".zdebug_info") != NULL ||
-	       elf_image_section(image, ".symtab") != NULL ||
-	       elf_image_section(image, SYMBOL_INDEX_SECTION) != NULL;
-}
-
 /* The first one: what is there and cannot be used must not be called missing. */
-static void note_refused(struct buffer *refused, const char *why)
+static void note_damaged(struct file_search *search, struct buffer *refused, const char *why)
 {
-	if (refused->size == 0)
-		buffer_append_string(refused, why);
+	if (refused->size != 0)
+		return;
+	buffer_append_string(refused, why);
+	search->found_damaged = true;
 }
 
 static void note_other_build(struct buffer *refused, const char *path)
@@ -191,13 +191,19 @@ static void note_other_build(struct buffer *refused, const char *path)
 		buffer_printf(refused, "%s is of another build", path);
 }
 
-static void note_refused_debug(struct file_search *search, const struct buffer *refused)
+static void note_useless(struct file_search *search, const struct buffer *refused, const char *what,
+	const char *hint)
 {
 	if (refused->size == 0 || search->problem.size > 0)
 		return;
-	buffer_append_string(&search->problem, "its debug file cannot be used: ");
+	buffer_printf(&search->problem, "its %s cannot be used: ", what);
 	buffer_append(&search->problem, refused->data, refused->size);
-	buffer_append_string(&search->hint, "put the debug file of this build there");
+	buffer_append_string(&search->hint, hint);
+}
+
+static void note_refused_debug(struct file_search *search, const struct buffer *refused)
+{
+	note_useless(search, refused, "debug file", "put the debug file of this build there");
 }
 
 /* Opens what is there if it has this build-id. Why not goes to `refused` unless it has a reason. */
@@ -210,7 +216,7 @@ static bool open_build_id(struct file_search *search, const char *path, const ch
 
 	if (!file_search_open(search, path, &opened, &is_there, &err)) {
 		if (is_there)
-			note_refused(refused, err.message);
+			note_damaged(search, refused, err.message);
 		return false;
 	}
 	if (strcmp(opened.build_id, build_id) != 0) {
@@ -233,6 +239,60 @@ static bool open_debug(
 	return is_open;
 }
 
+/* The debug files that were found, of which the best one is kept. */
+struct candidates {
+	struct elf_image *best; /* empty when there is none */
+	enum symbol_source source;
+	bool is_any_enough; /* the first one is taken */
+};
+
+static enum symbol_source index_source(
+	struct file_search *search, const struct elf_image *image, struct buffer *refused)
+{
+	CLEANUP(symbol_index_cleanup) struct symbol_index *index = NULL;
+	struct work_budget budget;
+	struct error err;
+
+	work_budget_init(&budget);
+	if (symbol_index_open(image, &budget, &index, &err))
+		return symbol_index_source(index);
+	note_damaged(search, refused, err.message);
+	return SYMBOL_SOURCE_NONE;
+}
+
+/* What names can be taken from. */
+static enum symbol_source debug_source(
+	struct file_search *search, const struct elf_image *image, struct buffer *refused)
+{
+	for (size_t i = 0; i < search->skipped_count; i++)
+		if (strcmp(search->skipped[i], image->path) == 0)
+			return SYMBOL_SOURCE_NONE;
+	if (dwarf_exists(image))
+		return SYMBOL_SOURCE_DWARF;
+	if (symbol_index_exists(image))
+		return index_source(search, image, refused);
+	return symbol_table_exists(image, ".symtab") ? SYMBOL_SOURCE_TABLE : SYMBOL_SOURCE_NONE;
+}
+
+/* Takes the image over. True when the search ends with it. */
+static bool add_candidate(struct file_search *search, struct candidates *candidates,
+	struct elf_image *image, struct buffer *refused)
+{
+	const enum symbol_source source = candidates->is_any_enough
+						  ? SYMBOL_SOURCE_DWARF
+						  : debug_source(search, image, refused);
+
+	/* The stripped program itself may be there: it is no debug file. */
+	if (source <= candidates->source) {
+		elf_image_close(image);
+		return false;
+	}
+	elf_image_close(candidates->best);
+	*candidates->best = *image;
+	candidates->source = source;
+	return source == SYMBOL_SOURCE_DWARF;
+}
+
 /* At least a byte for the folder and one for the file. */
 static bool is_build_id(const char *build_id)
 {
@@ -250,14 +310,19 @@ bool file_search_index_path(const char *build_id, struct buffer *path)
 bool file_search_index(struct file_search *search, const char *build_id, struct elf_image *image)
 {
 	CLEANUP(buffer_deinit) struct buffer path = BUFFER_OR_EXIT;
+	CLEANUP(buffer_deinit) struct buffer refused = BUFFER_OR_EXIT;
 	struct elf_image opened;
 
 	if (search->options->cache_dir == NULL)
 		return false;
 	buffer_append_string(&path, search->options->cache_dir);
-	if (!file_search_index_path(build_id, &path) ||
-		!open_debug(search, buffer_string(&path), build_id, &opened))
+	if (!file_search_index_path(build_id, &path))
 		return false;
+	if (!open_build_id(search, buffer_string(&path), build_id, &opened, &refused)) {
+		note_useless(search, &refused, "index of symbols",
+			"make it again with heapctl symbols index");
+		return false;
+	}
 	if (elf_image_section(&opened, SYMBOL_INDEX_SECTION) == NULL) {
 		elf_image_close(&opened);
 		return false;
@@ -267,8 +332,10 @@ bool file_search_index(struct file_search *search, const char *build_id, struct 
 }
 
 static bool find_build_id(struct file_search *search, const char *build_id, const char *suffix,
-	struct elf_image *image, struct buffer *refused)
+	struct candidates *candidates, struct buffer *refused)
 {
+	struct elf_image opened;
+
 	const struct symbolizer_options *const options = search->options;
 	CLEANUP(buffer_deinit) struct buffer path = BUFFER_OR_EXIT;
 	CLEANUP(buffer_deinit) struct buffer name = BUFFER_OR_EXIT;
@@ -282,7 +349,9 @@ static bool find_build_id(struct file_search *search, const char *build_id, cons
 			buffer_clear(&path);
 			buffer_printf(&path, "%s%s%s", options->build_id_dirs[i], below[j],
 				buffer_string(&name));
-			if (open_build_id(search, buffer_string(&path), build_id, image, refused))
+			if (open_build_id(
+				    search, buffer_string(&path), build_id, &opened, refused) &&
+				add_candidate(search, candidates, &opened, refused))
 				return true;
 		}
 	}
@@ -290,16 +359,30 @@ static bool find_build_id(struct file_search *search, const char *build_id, cons
 	buffer_printf(&inside, "%s/.build-id%s", debug_root, buffer_string(&name));
 	for (unsigned which = 0; file_search_place(search, buffer_string(&inside), which, &path);
 		which++)
-		if (open_build_id(search, buffer_string(&path), build_id, image, refused))
+		if (open_build_id(search, buffer_string(&path), build_id, &opened, refused) &&
+			add_candidate(search, candidates, &opened, refused))
 			return true;
 	return false;
+}
+
+/* The first one there. */
+static bool find_any(struct file_search *search, const char *build_id, const char *suffix,
+	struct elf_image *image, struct buffer *refused)
+{
+	struct elf_image found = { 0 };
+	struct candidates candidates = { .best = &found, .is_any_enough = true };
+
+	if (!find_build_id(search, build_id, suffix, &candidates, refused))
+		return false;
+	*image = found;
+	return true;
 }
 
 bool file_search_build_id(struct file_search *search, const char *build_id, const char *suffix,
 	struct elf_image *image)
 {
 	CLEANUP(buffer_deinit) struct buffer refused = BUFFER_OR_EXIT;
-	const bool is_found = find_build_id(search, build_id, suffix, image, &refused);
+	const bool is_found = find_any(search, build_id, suffix, image, &refused);
 
 	note_refused_debug(search, &refused);
 	return is_found;
@@ -327,11 +410,12 @@ static bool open_linked(struct file_search *search, const char *path, const stru
 		return false;
 	if (!file_search_open(search, path, &opened, &is_there, &err)) {
 		if (is_there)
-			note_refused(refused, err.message);
+			note_damaged(search, refused, err.message);
 		return false;
 	}
 	/* Another path of the stripped program itself is not. */
-	const bool is_useful = is_debug_useful(&opened);
+	const bool is_useful = dwarf_exists(&opened) || symbol_index_exists(&opened) ||
+			       symbol_table_exists(&opened, ".symtab");
 	bool fits = is_useful;
 	if (image->build_id[0] != '\0' && opened.build_id[0] != '\0')
 		fits = fits && strcmp(image->build_id, opened.build_id) == 0;
@@ -403,8 +487,9 @@ static void append_directory(
 }
 
 static bool find_linked(struct file_search *search, const struct elf_image *image,
-	struct elf_image *debug, struct buffer *refused)
+	struct candidates *candidates, struct buffer *refused)
 {
+	struct elf_image opened;
 	uint32_t crc = 0;
 	const char *const link = elf_image_debug_link(image, &crc);
 	CLEANUP(buffer_deinit) struct buffer directory = BUFFER_OR_EXIT;
@@ -419,7 +504,8 @@ static bool find_linked(struct file_search *search, const struct elf_image *imag
 	for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
 		buffer_clear(&path);
 		buffer_printf(&path, "%s%s/%s", buffer_string(&directory), below[i], link);
-		if (open_linked(search, buffer_string(&path), image, crc, debug, refused))
+		if (open_linked(search, buffer_string(&path), image, crc, &opened, refused) &&
+			add_candidate(search, candidates, &opened, refused))
 			return true;
 	}
 	const char *const inside = inside_path(search, buffer_string(&directory), &place);
@@ -427,7 +513,8 @@ static bool find_linked(struct file_search *search, const struct elf_image *imag
 	buffer_printf(&path, "%s%s/%s", debug_root, inside, link);
 	for (unsigned which = 0; file_search_place(search, buffer_string(&path), which, &place);
 		which++)
-		if (open_linked(search, buffer_string(&place), image, crc, debug, refused))
+		if (open_linked(search, buffer_string(&place), image, crc, &opened, refused) &&
+			add_candidate(search, candidates, &opened, refused))
 			return true;
 	return false;
 }
@@ -436,11 +523,28 @@ bool file_search_debug(
 	struct file_search *search, const struct elf_image *image, struct elf_image *debug)
 {
 	CLEANUP(buffer_deinit) struct buffer refused = BUFFER_OR_EXIT;
-	const bool is_found = find_build_id(search, image->build_id, ".debug", debug, &refused) ||
-			      find_linked(search, image, debug, &refused);
+	struct elf_image best = { 0 };
+	struct candidates candidates = { .best = &best };
+	bool is_complete =
+		find_build_id(search, image->build_id, ".debug", &candidates, &refused) ||
+		find_linked(search, image, &candidates, &refused);
+	struct elf_image opened;
 
-	note_refused_debug(search, &refused);
-	return is_found || file_search_download(search, image->build_id, debug);
+	if (candidates.source < SYMBOL_SOURCE_DWARF)
+		note_refused_debug(search, &refused);
+	if (!is_complete && file_search_download(search, image->build_id, &opened))
+		is_complete = add_candidate(search, &candidates, &opened, &refused);
+	if (candidates.source == SYMBOL_SOURCE_NONE)
+		return false;
+	*debug = best;
+	return true;
+}
+
+void file_search_skip(struct file_search *search, const char *path)
+{
+	search->skipped = xgrow(search->skipped, &search->skipped_capacity,
+		search->skipped_count + 1, sizeof(char *));
+	search->skipped[search->skipped_count++] = xstrdup(path);
 }
 
 static bool find_alternate(struct file_search *search, const struct elf_image *debug,
@@ -453,7 +557,7 @@ static bool find_alternate(struct file_search *search, const struct elf_image *d
 
 	if (link == NULL)
 		return false;
-	if (find_build_id(search, build_id, ".debug", alternate, refused))
+	if (find_any(search, build_id, ".debug", alternate, refused))
 		return true;
 	if (link[0] != '/') {
 		append_directory(search, debug->path, &path);

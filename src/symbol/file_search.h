@@ -42,6 +42,9 @@ struct file_search {
 	struct debuginfod *debuginfod; /* tried last; borrowed; NULL when not allowed */
 	struct buffer problem; /* why debuginfod or what was found is of no use; empty when it is */
 	struct buffer hint;
+	bool found_damaged; /* the problem is a file that cannot be read */
+	char **skipped;	    /* paths of debug files that turned out to be damaged */
+	size_t skipped_count, skipped_capacity;
 	pthread_mutex_t lock;
 	struct file_probe *probes;
 	size_t probe_count, probe_capacity;
@@ -96,10 +99,14 @@ MUST_CHECK bool file_search_download(
 
 /*
  * The separate debug file of an image: by its build-id, then by its .gnu_debuglink, whose target
- * must have the image's build-id or the right CRC; then from the servers.
+ * must have the image's build-id or the right CRC; then from the servers. The first one with DWARF,
+ * or an index made of it, else the first one with a symbol table.
  */
 MUST_CHECK bool file_search_debug(
 	struct file_search *search, const struct elf_image *image, struct elf_image *debug);
+
+/* Makes file_search_debug ignore a path from now on. */
+void file_search_skip(struct file_search *search, const char *path);
 
 /*
  * The file that dwz moved common parts of `debug` to (elf_image_alternate_link). Where it cannot be

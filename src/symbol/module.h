@@ -40,11 +40,13 @@ struct module_query {
 /* State shared by the steps of a run. */
 struct module_work {
 	struct file_search search;
-	struct elf_image image; /* these three are empty when there is none */
+	struct elf_image image; /* these four are empty when there is none */
 	struct elf_image debug;
-	struct elf_image mini; /* the one inside .gnu_debugdata */
+	struct elf_image other_debug; /* with DWARF, where that of `debug` is damaged */
+	struct elf_image mini;	      /* the one inside .gnu_debugdata */
 	struct dwarf_reader *dwarf;
-	struct symbol_index *index; /* then there is no `dwarf`, and nothing is matched */
+	struct symbol_index *index;   /* then there is no `dwarf`; answers are missing if damaged */
+	struct elf_image index_image; /* empty where the index is `image` */
 	const struct dwarf_answer *index_answers;
 	/* The queries that have a vaddr, sorted by it. */
 	uint64_t *vaddrs;

@@ -250,8 +250,11 @@ static void match_symbols(struct symbol_module *module)
 	const struct symbol_images images = { &work->image, &work->debug, &work->mini };
 
 	symbol_images_open_mini(&work->image, &work->mini);
-	module->report.source =
+	const enum symbol_source source =
 		symbol_images_match(&images, work->vaddrs, work->count, work->matches);
+	/* A damaged index may have more. */
+	if (work->index == NULL || source > module->report.source)
+		module->report.source = source;
 }
 
 static void set_problem(struct symbol_module *module, const char *problem, const char *hint)
@@ -260,74 +263,164 @@ static void set_problem(struct symbol_module *module, const char *problem, const
 	module->report.hint = module_keep(module, hint);
 }
 
-static void open_dwarf(struct symbol_module *module)
+static void drop_index(struct module_work *work)
+{
+	symbol_index_free(work->index);
+	work->index = NULL;
+	work->index_answers = NULL;
+	elf_image_close(&work->index_image);
+}
+
+/* Clears what was said of files that are not needed any more. */
+static void set_no_problem(struct symbol_module *module)
+{
+	set_problem(module, "", "");
+	module->report.is_damaged = false;
+}
+
+static void set_damaged(struct symbol_module *module, const char *problem, const char *hint)
+{
+	set_problem(module, problem, hint);
+	module->report.is_damaged = true;
+}
+
+/*
+ * Takes the answers of an index of this source or a better one, and the image as well unless it is
+ * the module's. False when it cannot be used or a part of it is damaged: what the first such one
+ * has is kept, but the search goes on.
+ */
+static bool take_index(
+	struct symbol_module *module, struct elf_image *image, enum symbol_source least)
 {
 	struct module_work *const work = module->work;
-	const struct elf_image *const image =
-		dwarf_exists(&work->image) ? &work->image : &work->debug;
+	CLEANUP(symbol_index_cleanup) struct symbol_index *index = NULL;
+	CLEANUP(buffer_deinit) struct buffer problem = BUFFER_OR_EXIT;
 	struct error err;
 
-	if (!dwarf_exists(image))
-		return;
+	if (!symbol_index_open(image, &work->search.budget, &index, &err)) {
+		set_damaged(module, err.message, err.hint);
+		return false;
+	}
+	const enum symbol_source source = symbol_index_source(index);
+	if (source < least)
+		return false;
+	const struct dwarf_answer *const answers =
+		symbol_index_find(index, work->vaddrs, work->count, module->options->threads);
+	const bool is_damaged = symbol_index_is_damaged(index);
+	if (is_damaged && work->index != NULL)
+		return false;
+	if (is_damaged) {
+		buffer_printf(&problem, "%s: this index of symbols is damaged", image->path);
+		set_damaged(module, buffer_string(&problem),
+			"make it again with heapctl symbols index");
+	} else if (source == SYMBOL_SOURCE_DWARF) {
+		set_no_problem(module);
+	}
+	drop_index(work);
+	work->index = TAKE(index);
+	work->index_answers = answers;
+	module->report.source = source;
+	if (image != &work->image) {
+		module->report.debug_file = module_keep(module, image->path);
+		work->index_image = *image;
+		*image = (struct elf_image){ 0 };
+	}
+	return !is_damaged;
+}
+
+/* The same with the index that was found in place of the file, or the one in the cache. */
+static bool find_in_index(struct symbol_module *module, enum symbol_source least)
+{
+	struct module_work *const work = module->work;
+	struct elf_image cached = { 0 };
+
+	if (symbol_index_exists(&work->image) && take_index(module, &work->image, least))
+		return true;
+	if (!file_search_index(&work->search, work->image.build_id, &cached))
+		return false;
+	const bool is_taken = take_index(module, &cached, least);
+	elf_image_close(&cached);
+	return is_taken;
+}
+
+/* Finds the debug file. True when it is an index that has all answers. */
+static bool find_debug(struct symbol_module *module)
+{
+	struct module_work *const work = module->work;
+	const enum symbol_source least =
+		dwarf_exists(&work->image) ? SYMBOL_SOURCE_DWARF : SYMBOL_SOURCE_TABLE;
+
+	if (!work->image.has_code && !symbol_index_exists(&work->image))
+		return false;
+	while (file_search_debug(&work->search, &work->image, &work->debug)) {
+		const char *const path = module_keep(module, work->debug.path);
+		if (!symbol_index_exists(&work->debug)) {
+			module->report.debug_file = path;
+			return false;
+		}
+		if (take_index(module, &work->debug, least))
+			return true;
+		file_search_skip(&work->search, path);
+		elf_image_close(&work->debug);
+	}
+	return false;
+}
+
+static bool answer_by_dwarf(
+	struct symbol_module *module, const struct elf_image *image, struct error *err)
+{
+	struct module_work *const work = module->work;
+
 	for (size_t i = 0; i < work->count; i++)
 		work->is_function[i] = module->report.source != SYMBOL_SOURCE_TABLE ||
 				       work->matches[i].name != NULL;
 	const struct dwarf_addresses addresses = { work->vaddrs, work->is_function, work->count };
 	if (!dwarf_reader_answer(
-		    image, &work->search, work->image.path, &addresses, &work->dwarf, &err)) {
-		set_problem(module, err.message, dwarf_hint(&err));
-		module->report.is_damaged = true;
-		return;
-	}
+		    image, &work->search, work->image.path, &addresses, &work->dwarf, err))
+		return false;
+	drop_index(work);
+	const struct elf_image *const debug = image == &work->image ? &work->debug : image;
+	module->report.debug_file = module_keep(module, debug->data == NULL ? "" : debug->path);
 	module->report.source = SYMBOL_SOURCE_DWARF;
-	set_problem(module, "", ""); /* of an index that cannot be used */
-}
-
-/*
- * Takes the answers of an index of this source or a better one; false when there is none, and where
- * it cannot be used, says why.
- */
-static bool take_index(
-	struct symbol_module *module, const struct elf_image *image, enum symbol_source least)
-{
-	struct module_work *const work = module->work;
-	struct error err;
-
-	if (!symbol_index_open(image, &work->search.budget, &work->index, &err)) {
-		set_problem(module, err.message, err.hint);
-		return false;
-	}
-	if (symbol_index_source(work->index) < least) {
-		symbol_index_free(work->index);
-		work->index = NULL;
-		return false;
-	}
-	module->report.source = symbol_index_source(work->index);
-	work->index_answers =
-		symbol_index_find(work->index, work->vaddrs, work->count, module->options->threads);
-	if (symbol_index_is_damaged(work->index)) {
-		set_problem(module, "its index of symbols is damaged",
-			"make it again with heapctl symbols index");
-		module->report.is_damaged = true;
-	}
+	set_no_problem(module);
 	return true;
 }
 
-/* The same with the index in the cache, or the one that was found in place of the file. */
-static bool find_in_index(struct symbol_module *module, enum symbol_source least)
+/* Another copy of a damaged debug file; matches still have the names of the first one. */
+static void open_other_debug(struct symbol_module *module)
 {
 	struct module_work *const work = module->work;
+	struct elf_image *const other = &work->other_debug;
+	const char *path = work->debug.path;
+	struct error ignored;
 
-	if (symbol_index_exists(&work->image))
-		return take_index(module, &work->image, SYMBOL_SOURCE_NONE);
-	if (!file_search_index(&work->search, work->image.build_id, &work->debug))
-		return false;
-	if (take_index(module, &work->debug, least)) {
-		module->report.debug_file = module_keep(module, work->debug.path);
-		return true;
+	do {
+		file_search_skip(&work->search, path);
+		elf_image_close(other);
+		if (!file_search_debug(&work->search, &work->image, other))
+			return;
+		path = module_keep(module, other->path);
+	} while (symbol_index_exists(other)
+			 ? !take_index(module, other, SYMBOL_SOURCE_DWARF)
+			 : !dwarf_exists(other) || !answer_by_dwarf(module, other, &ignored));
+	module->report.debug_file = path;
+}
+
+static void open_dwarf(struct symbol_module *module)
+{
+	struct module_work *const work = module->work;
+	const struct elf_image *const images[] = { &work->image, &work->debug };
+	struct error err;
+
+	for (size_t i = 0; i < sizeof images / sizeof *images; i++) {
+		if (!dwarf_exists(images[i]))
+			continue;
+		if (answer_by_dwarf(module, images[i], &err))
+			return;
+		set_damaged(module, err.message, dwarf_hint(&err));
 	}
-	elf_image_close(&work->debug);
-	return false;
+	if (dwarf_exists(&work->debug))
+		open_other_debug(module);
 }
 
 /* Code that the process made itself may have names in the map it writes for perf. */
@@ -392,14 +485,11 @@ void module_locate(struct symbol_module *module)
 	translate_queries(module, &work->image);
 	if (find_in_index(module, SYMBOL_SOURCE_DWARF))
 		return;
-	if (work->image.has_code && file_search_debug(&work->search, &work->image, &work->debug))
-		module->report.debug_file = module_keep(module, work->debug.path);
-	/* An index that was found as a debug file is. */
-	if (symbol_index_exists(&work->debug) &&
-		take_index(module, &work->debug, SYMBOL_SOURCE_NONE))
+	if (find_debug(module))
 		return;
 	/* One without files and lines is better than nothing. */
-	if (work->debug.data == NULL && find_in_index(module, SYMBOL_SOURCE_TABLE))
+	if (!dwarf_exists(&work->image) && work->debug.data == NULL &&
+		find_in_index(module, SYMBOL_SOURCE_TABLE))
 		return;
 	match_symbols(module);
 	open_dwarf(module);
@@ -484,6 +574,8 @@ void module_explain(struct symbol_module *module, const char *package)
 	if (work->dwarf == NULL && work->search.problem.size != 0) {
 		set_problem(module, buffer_string(&module->work->search.problem),
 			buffer_string(&module->work->search.hint));
+		if (work->search.found_damaged)
+			module->report.is_damaged = true;
 		return;
 	}
 	if (work->dwarf == NULL) {
@@ -551,9 +643,10 @@ void module_finish(struct symbol_module *module)
 		if (is_named(&module->queries[i]))
 			module->report.named_count++;
 	dwarf_reader_free(work->dwarf);
-	symbol_index_free(work->index);
+	drop_index(work);
 	elf_image_close(&work->image);
 	elf_image_close(&work->debug);
+	elf_image_close(&work->other_debug);
 	elf_image_close(&work->mini);
 	file_search_deinit(&work->search);
 	free(work->vaddrs);

@@ -55,7 +55,8 @@ static const char *reason_to_keep(const struct elf_image *image, enum symbol_sou
 		       : NULL;
 }
 
-bool symbol_index_may_replace(const char *path, enum symbol_source source, struct error *err)
+bool symbol_index_may_replace(
+	const char *path, bool is_in_cache, enum symbol_source source, struct error *err)
 {
 	struct elf_image image;
 	struct error ignored;
@@ -65,8 +66,11 @@ bool symbol_index_may_replace(const char *path, enum symbol_source source, struc
 	if (stat(path, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0)
 		return true;
 	const bool is_elf = elf_image_open(path, &image, &ignored);
-	const char *const reason =
-		is_elf ? reason_to_keep(&image, source) : "is no index of symbols";
+	const char *reason = NULL;
+	if (is_elf)
+		reason = reason_to_keep(&image, source);
+	else if (!is_in_cache)
+		reason = "is no index of symbols";
 	if (is_elf)
 		elf_image_close(&image);
 	if (reason == NULL)

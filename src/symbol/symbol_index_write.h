@@ -29,10 +29,10 @@ void symbol_index_summary_deinit(struct symbol_index_summary *summary);
 
 /*
  * Whether an index of this source may be written to the path: there is nothing to lose there, or an
- * index that is not better. ERROR_STATE.
+ * index that is not better. What is no ELF file in the cache is a damaged index. ERROR_STATE.
  */
 MUST_CHECK bool symbol_index_may_replace(
-	const char *path, enum symbol_source source, struct error *err);
+	const char *path, bool is_in_cache, enum symbol_source source, struct error *err);
 
 /*
  * Appends the index of a program, a library or a debug file to `out`. The options say where its

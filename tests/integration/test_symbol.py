@@ -441,6 +441,39 @@ class Packaging(BuiltOnce):
         run("objcopy", "--remove-section=.note.gnu.build-id", f"--add-gnu-debuglink={debug}", self.copy)
         self.assertEqual(debug, self.check(self.copy, self.expected)["debug_file"])
 
+    def test_a_worse_file_at_the_build_id_does_not_hide_the_one_of_the_link(self):
+        self.strip()
+        debug = os.path.join(self.folder, ".debug", "program.debug")
+        self.keep_debug(debug)
+        worse = self.build_id_path(os.path.join(self.folder, "ids"))
+        os.makedirs(os.path.dirname(worse))
+        run("objcopy", f"--add-gnu-debuglink={debug}", self.copy)
+        for option in ("--strip-all", "--strip-debug"):
+            with self.subTest(option):
+                run("objcopy", option, self.program, worse)
+                module = self.ours(self.copy, sorted(self.expected), "--build-id-dir", os.path.join(self.folder, "ids"))[1]
+                self.assertEqual(("dwarf", debug, ""), (module["source"], module["debug_file"], module["problem"]))
+
+    def test_damaged_debug_information_at_the_build_id_does_not_hide_that_of_the_link(self):
+        self.strip()
+        debug = os.path.join(self.folder, ".debug", "program.debug")
+        self.keep_debug(debug)
+        damaged = self.build_id_path(os.path.join(self.folder, "ids"))
+        self.keep_debug(damaged, "--compress-debug-sections=zlib")
+        offset = int(run("readelf", "-SW", damaged).split(" .debug_info ")[1].split()[2], 16)
+        contents = bytearray(pathlib.Path(damaged).read_bytes())
+        contents[offset + 100:offset + 108] = bytes(8)
+        pathlib.Path(damaged).write_bytes(contents)
+        addresses = sorted(self.expected)
+        ids = ("--build-id-dir", os.path.join(self.folder, "ids"))
+        module = self.ours(self.copy, addresses, *ids)[1]
+        self.assertEqual("table", module["source"], "the names of the damaged file are left")
+        self.assertIn(damaged, module["problem"])
+        run("objcopy", f"--add-gnu-debuglink={debug}", self.copy)
+        mine, module = self.ours(self.copy, addresses, *ids)
+        self.assert_same(addresses, mine, [self.expected[a] for a in addresses])
+        self.assertEqual((debug, ""), (module["debug_file"], module["problem"]))
+
     def test_debug_link_to_another_file_is_refused(self):
         self.strip()
         debug = os.path.join(self.folder, "program.debug")

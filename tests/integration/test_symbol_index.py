@@ -266,6 +266,75 @@ class Use(IndexCase):
         self.check_refused(bare, "was made with the debug information, which this one lacks (write elsewhere, or remove it)")
         self.assertEqual(self.expected, self.ask_tool(stripped, self.addresses, "--cache-dir", self.cache)[0])
 
+    def without_debug(self, *options):
+        """The program with its symbol table alone."""
+        bare = os.path.join(self.folder, "bare")
+        run("objcopy", "--strip-debug", *options, self.program, bare)
+        return bare
+
+    def ask_cached(self, path, *options):
+        return self.ask_tool(path, self.addresses, "--cache-dir", self.cache, *options)
+
+    def test_one_without_lines_does_not_hide_the_debug_information_of_the_program(self):
+        bare = self.without_debug()
+        self.index(bare)
+        self.index("--folder", self.ids, bare)
+        for options in ((), ("--build-id-dir", self.ids)):
+            with self.subTest(options):
+                found, module = self.ask_cached(self.program, *options)
+                self.assertEqual((self.expected, "dwarf", ""), (found, module["source"], module["problem"]))
+
+    def test_one_without_lines_does_not_hide_the_debug_file_of_a_link(self):
+        self.index("--folder", self.ids, self.without_debug())
+        debug = os.path.join(self.folder, "program.debug")
+        run("objcopy", "--only-keep-debug", self.program, debug)
+        linked = self.strip(self.program)
+        run("objcopy", f"--add-gnu-debuglink={debug}", linked)
+        found, module = self.ask_cached(linked, "--build-id-dir", self.ids)
+        self.assertEqual((self.expected, debug), (found, module["debug_file"]))
+
+    def damaged_indexes(self, place):
+        whole = pathlib.Path(place).read_bytes()
+        header, block = bytearray(whole), bytearray(whole)
+        header[whole.index(b"heapidx\0") + 16] ^= 1
+        packed = whole.index(bytes.fromhex("28b52ffd"))  # zstd's
+        block[packed:packed + 64] = bytes(64)
+        return {"header": bytes(header), "block": bytes(block), "cut": whole[:len(whole) // 2]}
+
+    def test_a_damaged_one_in_the_cache_hides_nothing(self):
+        self.index(self.program)
+        place = self.place(self.cache, self.program)
+        bare = self.without_debug()
+        names, _ = self.ask_tool(bare, self.addresses)
+        debug = self.keep_debug()
+        stripped = self.strip(self.program)
+        for damage, contents in self.damaged_indexes(place).items():
+            with self.subTest(damage):
+                pathlib.Path(place).write_bytes(contents)
+                found, module = self.ask_cached(self.program)
+                self.assertEqual((self.expected, "", ""), (found, module["problem"], module["debug_file"]))
+                found, module = self.ask_cached(stripped, "--build-id-dir", self.ids)
+                self.assertEqual((self.expected, "", debug), (found, module["problem"], module["debug_file"]))
+                found, module = self.ask_cached(bare)
+                self.assertEqual([bool(result["frames"]) for result in names], [bool(result["frames"]) for result in found])
+                self.assertIn(place, module["problem"])
+                self.assertEqual("make it again with heapctl symbols index", module["hint"])
+                self.index(self.program)
+                self.assertEqual(self.expected, self.ask_cached(stripped)[0])
+
+    def test_a_damaged_one_hides_no_debug_file_of_a_link(self):
+        debug = os.path.join(self.folder, "program.debug")
+        run("objcopy", "--only-keep-debug", self.program, debug)
+        linked = self.strip(self.program)
+        run("objcopy", f"--add-gnu-debuglink={debug}", linked)
+        self.index("--folder", self.ids, self.program)
+        place = self.place(self.ids, self.program)
+        for damage, contents in self.damaged_indexes(place).items():
+            with self.subTest(damage):
+                pathlib.Path(place).write_bytes(contents)
+                found, module = self.ask_cached(linked, "--build-id-dir", self.ids)
+                self.assertEqual((self.expected, debug), (found, module["debug_file"]))
+
     def test_what_is_no_index_is_not_replaced(self):
         debug = self.keep_debug()
         program = pathlib.Path(self.program).read_bytes()
