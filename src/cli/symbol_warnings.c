@@ -34,8 +34,15 @@ static void warn_of_module(const struct symbol_module_report *report, bool debug
 			report->named_count, report->address_count,
 			report->from_cache ? ", from the cache" : "");
 	const bool are_all_named = report->named_count == report->address_count;
-	if (report->problem[0] == '\0' || (!debug && are_all_named && !report->is_damaged))
+	/* A part is in another file, which is missing: .dwo, dwz. */
+	const bool is_incomplete = report->source == SYMBOL_SOURCE_DWARF && !report->is_damaged;
+	if (report->problem[0] == '\0' ||
+		(!debug && are_all_named && !report->is_damaged && !is_incomplete))
 		return;
+	if (are_all_named && is_incomplete) {
+		verb_warn("%s: %s (%s)", path, report->problem, report->hint);
+		return;
+	}
 	if (are_all_named && report->is_damaged) {
 		const size_t size = strlen(path);
 		const bool names_path = strncmp(report->problem, path, size) == 0 &&

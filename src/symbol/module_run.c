@@ -586,7 +586,7 @@ void module_explain(struct symbol_module *module, const char *package)
 	const char *const split = dwarf_split_problem(work->dwarf);
 	const char *const alternate = dwarf_alternate_problem(work->dwarf);
 	if (split != NULL) {
-		buffer_printf(&problem, "no inlined functions of some units: %s", split);
+		buffer_printf(&problem, "inlined functions of some units are missing: %s", split);
 		set_problem(module, buffer_string(&problem), DWARF_SPLIT_HINT);
 	} else if (alternate != NULL) {
 		buffer_printf(&problem,

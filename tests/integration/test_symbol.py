@@ -47,6 +47,31 @@ class SymbolCase(Case):
         return module
 
 
+    def warnings_of_report(self, path, addresses, *options):
+        """What heapctl report says on standard error about a profile with these addresses."""
+        lines = ["heap_v2/1", f"  t*: {len(addresses)}: {8 * len(addresses)} [0: 0]"]
+        for address in addresses:
+            lines += [f"@ {address + 1:#x}", "  t*: 1: 8 [0: 0]"]
+        lines += ["", "MAPPED_LIBRARIES:"]
+        for line in run("readelf", "-lW", path).splitlines():
+            fields = line.split()
+            if fields[:1] == ["LOAD"]:
+                offset, vaddr, size = int(fields[1], 16), int(fields[2], 16), int(fields[4], 16)
+                lines.append(f"{vaddr & -4096:x}-{vaddr + size + 4095 & -4096:x} r-xp {offset & -4096:08x} 00:00 1 {path}")
+        profile = os.path.join(self.folder, "a.heap")
+        pathlib.Path(profile).write_text("\n".join(lines) + "\n")
+        env = dict(os.environ, HOME=self.folder, XDG_CACHE_HOME=os.path.join(self.folder, "cache"))
+        return subprocess.run([BUILD / "src/cli/heapctl", "report", "--text", *options, profile], env=env,
+                              capture_output=True, text=True, check=True).stderr
+
+    def assert_incomplete(self, path, addresses, text):
+        """A report says in one warning what is missing, also when the answers come from the cache."""
+        for _ in range(2):
+            said = self.warnings_of_report(path, addresses)
+            self.assertRegex(said, f"^heapctl: {re.escape(path)}: {text}.*\n$")
+        self.assertNotIn("0 of", self.warnings_of_report(path, addresses, "--debug"))
+
+
 class Compilers(SymbolCase):
     """Programs whose code differs: each is checked against llvm-symbolizer."""
 
@@ -527,6 +552,7 @@ class Packaging(BuiltOnce):
         os.remove(common)
         _, module = self.ours(self.copy, sorted(self.expected))
         self.assertRegex(module["problem"], f"dwz moved to another file: {common} was not found$")
+        self.assert_incomplete(self.copy, sorted(self.expected), f"some names are missing, which dwz moved to another file: {common} was not found")
         for path, why in ((self.program, " is of another build"), (__file__, ": not an ELF file")):
             shutil.copy(path, common)
             _, module = self.ours(self.copy, sorted(self.expected))
@@ -592,12 +618,13 @@ class Split(SymbolCase):
                 for dwo in dwos:
                     dwo.write_bytes(contents)
                 problem = self.ours(path, addresses)[1]["problem"]
-                self.assertRegex(problem, f"^no inlined functions of some units: {folder}/\\w+\\.dwo.*{why}$")
+                self.assertRegex(problem, f"^inlined functions of some units are missing: {folder}/\\w+\\.dwo.*{why}$")
         for dwo in dwos:
             dwo.unlink()
+        self.assert_incomplete(path, addresses, r"inlined functions of some units are missing: \w+\.dwo was not found \(put the \.dwo files ")
         for contents, why in ((b"no program", ": not an ELF file"), (other[0], " is of another build or not complete")):
             package.write_bytes(contents)
-            self.assertEqual(f"no inlined functions of some units: {package}{why}", self.ours(path, addresses)[1]["problem"])
+            self.assertEqual(f"inlined functions of some units are missing: {package}{why}", self.ours(path, addresses)[1]["problem"])
 
     def test_gcc_dwarf5(self):
         self.check_split("gcc", ["-gdwarf-5"])
