@@ -254,6 +254,12 @@ static enum symbol_source index_source(
 	struct error err;
 
 	work_budget_init(&budget);
+	if (search->skips_indexes) {
+		if (refused->size == 0)
+			buffer_printf(
+				refused, "%s is an index of symbols, no debug file", image->path);
+		return SYMBOL_SOURCE_NONE;
+	}
 	if (symbol_index_open(image, &budget, &index, &err))
 		return symbol_index_source(index);
 	note_damaged(search, refused, err.message);

@@ -43,6 +43,7 @@ struct file_search {
 	struct buffer problem; /* why debuginfod or what was found is of no use; empty when it is */
 	struct buffer hint;
 	bool found_damaged; /* the problem is a file that cannot be read */
+	bool skips_indexes; /* file_search_debug takes none */
 	char **skipped;	    /* paths of debug files that turned out to be damaged */
 	size_t skipped_count, skipped_capacity;
 	pthread_mutex_t lock;

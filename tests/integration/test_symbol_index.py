@@ -363,6 +363,19 @@ class Use(IndexCase):
         result = self.heapctl("symbols", "index", "--build-id-dir", self.ids, self.strip(self.program))
         self.assertIn(f"exported symbols only, and its debug file cannot be used: {debug}: not an ELF file", result.stderr)
 
+    def test_an_index_is_not_made_of_another_one(self):
+        self.index("--folder", self.ids, self.program)
+        place = self.place(self.ids, self.program)
+        stripped = self.strip(self.program)
+        result = self.heapctl("symbols", "index", "--build-id-dir", self.ids, stripped)
+        self.assertEqual(1, result.returncode)
+        self.assertIn(f"its debug file cannot be used: {place} is an index of symbols, no debug file", result.stderr)
+        self.assertIn(f" % of {self.program}: ", self.index("--build-id-dir", self.ids, self.program))
+        debug = os.path.join(self.folder, "program.debug")
+        run("objcopy", "--only-keep-debug", self.program, debug)
+        run("objcopy", f"--add-gnu-debuglink={debug}", stripped)
+        self.assertIn(f" % of {debug}: ", self.index("--build-id-dir", self.ids, stripped))
+
     @unittest.skipUnless(have("dwz"), "dwz is not installed")
     def test_the_name_of_a_common_file_starts_where_the_program_is(self):
         shutil.copy(self.program, os.path.join(self.folder, "second"))
