@@ -145,7 +145,7 @@ static bool answer_streamed(struct dwarf_reader *reader, const struct elf_image 
 const char *dwarf_hint(const struct error *err)
 {
 	return err->kind == ERROR_MEMORY ? "raise the limit of the address space (ulimit -v)"
-					 : "get an undamaged copy of the file";
+					 : DWARF_DAMAGE_HINT;
 }
 
 bool dwarf_reader_answer(const struct elf_image *image, struct file_search *search,
@@ -438,4 +438,20 @@ const char *dwarf_split_problem(const struct dwarf_reader *reader)
 const char *dwarf_alternate_problem(const struct dwarf_reader *reader)
 {
 	return reader->alternate_problem;
+}
+
+bool dwarf_is_damaged(const struct dwarf_reader *reader, struct buffer *problem)
+{
+	const struct dwarf *damaged = &reader->dwarf;
+
+	if (atomic_load(&damaged->damage) == NULL)
+		damaged = dwarf_splits_damaged(&reader->splits);
+	if (damaged == NULL && reader->has_alternate &&
+		atomic_load(&reader->alternate.damage) != NULL)
+		damaged = &reader->alternate;
+	if (damaged == NULL)
+		return false;
+	buffer_printf(problem, "%s: its debug information is damaged: %s", damaged->path,
+		atomic_load(&damaged->damage));
+	return true;
 }

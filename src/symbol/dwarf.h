@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buffer.h"
 #include "symbol/boundaries.h"
 #include "symbol/dwarf_job.h"
 #include "symbol/elf_image.h"
@@ -76,8 +77,12 @@ const char *dwarf_split_problem(const struct dwarf_reader *reader);
 /* The same of the file that dwz moved parts to. */
 const char *dwarf_alternate_problem(const struct dwarf_reader *reader);
 
-/* What the user can do about the two. */
+/* Appends what could not be decoded, with its file, and returns true; false where all could. */
+bool dwarf_is_damaged(const struct dwarf_reader *reader, struct buffer *problem);
+
+/* What the user can do about the three. */
 #define DWARF_SPLIT_HINT                                                                     \
 	"put the .dwo files of this build where they were compiled, or its .dwp beside the " \
 	"program"
+#define DWARF_DAMAGE_HINT "get an undamaged copy of the file"
 #define DWARF_ALTERNATE_HINT "install the rest of its debug package, or point --build-id-dir at it"

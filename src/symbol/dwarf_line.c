@@ -141,6 +141,8 @@ static bool read_header(struct dwarf_lines *lines, struct cursor *in)
 	return true;
 }
 
+static const char line_damage[] = "a line table that cannot be read";
+
 bool dwarf_lines_init(struct dwarf_lines *lines, struct dwarf_unit *unit)
 {
 	const struct dwarf_root *const root = dwarf_unit_root(unit);
@@ -152,6 +154,9 @@ bool dwarf_lines_init(struct dwarf_lines *lines, struct dwarf_unit *unit)
 	struct cursor in = cursor_over(section->data, section->size);
 	cursor_seek(&in, root->lines.number);
 	if (!read_header(lines, &in)) {
+		/* Without the section, lines were left out on purpose. */
+		if (section->size != 0)
+			dwarf_note_damage(unit->dwarf, line_damage);
 		dwarf_lines_deinit(lines);
 		return false;
 	}
@@ -328,6 +333,8 @@ static inline bool take_standard(struct line_run *run, const struct dwarf_lines 
 	case 0: {
 		const uint64_t size = cursor_uleb(in);
 		const unsigned char *const data = cursor_take(in, size);
+		if (data != NULL && size == 0)
+			dwarf_note_damage(lines->unit->dwarf, line_damage);
 		if (data == NULL || size == 0 || data[0] > DW_LNE_set_address)
 			return false;
 		struct registers copy = *now;

@@ -228,6 +228,10 @@ static inline bool take_abbrev(
 	return code == 0 || *abbrev != NULL;
 }
 
+static const char missing_abbrev[] = "an entry of .debug_info without its abbreviation";
+static const char cut_entry[] = "an entry outside its unit in .debug_info";
+static const char entries_behind[] = "entries behind the end of a unit in .debug_info";
+
 /* Steps over the children of the DIE just read, whose sibling is not known. */
 static void step_over_children(const struct pass *pass, struct cursor *cursor)
 {
@@ -237,7 +241,8 @@ static void step_over_children(const struct pass *pass, struct cursor *cursor)
 
 	for (unsigned nesting = 1; nesting > 0 && cursor_left(&in) > 0;) {
 		if (!take_abbrev(&in, pass->abbrevs, &abbrev)) {
-			cursor_fail(cursor, "an abbreviation that is not in the table");
+			dwarf_note_damage(unit->dwarf, missing_abbrev);
+			cursor_fail(cursor, missing_abbrev);
 			return;
 		}
 		if (abbrev == NULL) {
@@ -305,12 +310,17 @@ static const struct dwarf_abbrev *find_code(struct pass *pass, uint64_t *offset)
 
 	while (cursor_left(&in) > 0 && pass->depth <= MAX_DEPTH) {
 		*offset = cursor_offset(&in);
-		if (!take_abbrev(&in, pass->abbrevs, &abbrev))
+		if (!take_abbrev(&in, pass->abbrevs, &abbrev)) {
+			dwarf_note_damage(unit->dwarf, missing_abbrev);
 			return NULL;
+		}
 		if (abbrev == NULL) {
-			if (!go_up(pass))
-				return NULL;
-			continue;
+			const bool is_root_over = pass->depth <= 1;
+			if (go_up(pass))
+				continue;
+			if (is_root_over)
+				dwarf_check_padding(unit->dwarf, &in, entries_behind);
+			return NULL;
 		}
 		if (abbrev->interest == DWARF_CODE &&
 			(!is_elsewhere(pass, &in, &abbrev->fixed) || is_in_pieces(pass, abbrev))) {
@@ -329,6 +339,8 @@ static const struct dwarf_abbrev *find_code(struct pass *pass, uint64_t *offset)
 			in = copy;
 		}
 	}
+	if (!cursor_ok(&in))
+		dwarf_note_damage(unit->dwarf, cut_entry);
 	return NULL;
 }
 
@@ -422,19 +434,28 @@ void dwarf_scan_boundaries(struct dwarf_unit *unit, struct boundaries *boundarie
 {
 	struct dwarf_scan scan = { .unit = unit };
 	const struct dwarf_abbrev *abbrev = NULL;
+	uint64_t depth = 0;
 	struct pass pass = {
 		.scan = &scan,
 		.abbrevs = dwarf_unit_abbrevs(unit),
 		.in = dwarf_unit_cursor(unit, unit->first_die),
 	};
 
-	while (cursor_left(&pass.in) > 0 && take_abbrev(&pass.in, pass.abbrevs, &abbrev)) {
+	while (cursor_left(&pass.in) > 0) {
 		struct code_attributes attributes = { 0 };
 		struct dwarf_code code = { 0 };
 		struct dwarf_range_reader ranges;
 		struct dwarf_range range;
-		if (abbrev == NULL)
+		if (!take_abbrev(&pass.in, pass.abbrevs, &abbrev)) {
+			dwarf_note_damage(unit->dwarf, missing_abbrev);
+			return;
+		}
+		if (abbrev == NULL) {
+			if (depth > 0 && --depth == 0)
+				dwarf_check_padding(unit->dwarf, &pass.in, entries_behind);
 			continue;
+		}
+		depth += abbrev->has_children;
 		if (abbrev->interest != DWARF_CODE) {
 			(void)dwarf_step_over(&pass.in, pass.abbrevs, abbrev, &unit->encoding);
 			continue;
@@ -449,4 +470,6 @@ void dwarf_scan_boundaries(struct dwarf_unit *unit, struct boundaries *boundarie
 			boundaries_add(boundaries, range.limit);
 		}
 	}
+	if (!cursor_ok(&pass.in))
+		dwarf_note_damage(unit->dwarf, cut_entry);
 }

@@ -45,6 +45,16 @@ void dwarf_splits_deinit(struct dwarf_splits *splits)
 	*splits = (struct dwarf_splits){ 0 };
 }
 
+const struct dwarf *dwarf_splits_damaged(const struct dwarf_splits *splits)
+{
+	for (size_t i = 0; i < splits->file_count; i++) {
+		const struct dwarf_split_file *const file = splits->files[i];
+		if (file->is_open && atomic_load(&file->dwarf.damage) != NULL)
+			return &file->dwarf;
+	}
+	return NULL;
+}
+
 static bool open_contents(struct dwarf_splits *splits, struct dwarf_split_file *file)
 {
 	bool is_there = false;

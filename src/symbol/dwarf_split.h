@@ -31,6 +31,9 @@ void dwarf_splits_init(
 	struct dwarf_splits *splits, struct file_search *search, const char *program);
 void dwarf_splits_deinit(struct dwarf_splits *splits);
 
+/* The first of the files whose damage was noted; NULL for none. */
+const struct dwarf *dwarf_splits_damaged(const struct dwarf_splits *splits);
+
 /* Whether the unit's DIEs are in another file. */
 bool dwarf_unit_is_skeleton(struct dwarf_unit *unit);
 

@@ -38,6 +38,7 @@ struct dwarf_stream {
 		*filling; /* begins with the unit that the last piece has only a part of */
 	uint64_t read_bytes;
 	bool has_all_units; /* the rest is not a unit */
+	bool has_padding;   /* and zeros are in front of it, so there may be more units */
 
 	pthread_mutex_t lock; /* of everything below */
 	pthread_cond_t changed;
@@ -154,6 +155,21 @@ static uint64_t unit_bytes(struct cursor in)
 	return length > UINT64_MAX - header ? UINT64_MAX : length + header;
 }
 
+enum { MAX_PADDING_BYTES = 64 };
+
+/* What is no unit; of the alignment at the end of a section nothing is to be said. */
+static void check_rest(struct dwarf_stream *stream, uint64_t unit, uint64_t size)
+{
+	static const uint64_t ZERO_UNIT_BYTES = 4;
+
+	if (size <= MAX_PADDING_BYTES)
+		return;
+	if (unit == ZERO_UNIT_BYTES)
+		stream->has_padding = true;
+	else
+		dwarf_note_damage(stream->dwarf, "a unit outside .debug_info");
+}
+
 /* Notes the units that are whole. Returns how many bytes the piece needs for one more. */
 static uint64_t find_units(struct dwarf_stream *stream, struct info_piece *piece)
 {
@@ -171,6 +187,7 @@ static uint64_t find_units(struct dwarf_stream *stream, struct info_piece *piece
 		/* Also where the section ends, and with it the units. */
 		if (!dwarf_unit_read_header(stream->dwarf, &in, &unit)) {
 			stream->has_all_units = true;
+			check_rest(stream, bytes, limit - piece->whole_bytes);
 			break;
 		}
 		unit.is_of_piece = true;
@@ -260,7 +277,7 @@ static void inflate_piece(struct dwarf_stream *stream)
 			memcpy(next->bytes, piece->bytes + piece->whole_bytes, rest);
 		next->size = ok ? rest : 0;
 	}
-	if (ok && stream->has_all_units)
+	if (ok && stream->has_all_units && !stream->has_padding)
 		ok = read_rest(stream, next, &err);
 	pthread_mutex_lock(&stream->lock);
 	stream->filling = next;
@@ -271,6 +288,8 @@ static void inflate_piece(struct dwarf_stream *stream)
 	stream->waiting_bytes += piece->size;
 	if (!ok)
 		stop(stream, DWARF_STREAM_FAILED, &err);
+	else if (stream->has_padding)
+		stop(stream, DWARF_STREAM_UNSUITED, NULL);
 	pthread_cond_broadcast(&stream->changed);
 }
 

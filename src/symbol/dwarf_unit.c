@@ -121,17 +121,71 @@ bool dwarf_unit_is_readable(const struct dwarf_unit *unit)
 	       (unit->encoding.address_bytes == 8 || unit->encoding.address_bytes == 4);
 }
 
-static void find_units(struct dwarf *dwarf)
+void dwarf_note_damage(struct dwarf *dwarf, const char *damage)
+{
+	const char *none = NULL;
+
+	/* Work that was stopped is no damage of what was read. */
+	if (!work_budget_is_spent(dwarf->budget))
+		(void)!atomic_compare_exchange_strong(&dwarf->damage, &none, damage);
+}
+
+static size_t count_zeros(const unsigned char *data, size_t size)
+{
+	size_t count = 0;
+
+	while (count < size && data[count] == 0)
+		count++;
+	return count;
+}
+
+void dwarf_check_padding(struct dwarf *dwarf, const struct cursor *rest, const char *damage)
+{
+	enum { MAX_ALIGNMENT_BYTES = 64 };
+	const size_t left = cursor_left(rest);
+
+	if (left > MAX_ALIGNMENT_BYTES || (left != 0 && count_zeros(rest->position, left) != left))
+		dwarf_note_damage(dwarf, damage);
+}
+
+/* Linkers align units, and may leave out one. A page of zeros is a hole in the file. */
+static const size_t MAX_PADDING_BYTES = 4095;
+
+/* False where a unit begins. */
+static bool skip_padding(struct dwarf *dwarf, struct cursor *in)
+{
+	enum { LENGTH_BYTES = 4 };
+	const size_t left = cursor_left(in);
+	const size_t zeros = count_zeros(in->position, left);
+
+	if (zeros > MAX_PADDING_BYTES)
+		dwarf_note_damage(dwarf, "zeros in place of units in .debug_info");
+	if (zeros < LENGTH_BYTES && zeros != left)
+		return false;
+	cursor_skip(in, zeros == left ? zeros : zeros - zeros % LENGTH_BYTES);
+	return true;
+}
+
+static bool find_units(struct dwarf *dwarf, struct error *err)
 {
 	const struct elf_bytes *const info = &dwarf->sections[DWARF_INFO];
 	struct cursor in = cursor_over(info->data, info->size);
 	struct dwarf_unit unit;
 
-	while (cursor_left(&in) > 0 && dwarf_unit_read_header(dwarf, &in, &unit)) {
+	while (cursor_left(&in) > 0) {
+		if (skip_padding(dwarf, &in))
+			continue;
+		if (!dwarf_unit_read_header(dwarf, &in, &unit)) {
+			dwarf_note_damage(dwarf, "a unit outside .debug_info");
+			break;
+		}
 		if (!dwarf_unit_is_readable(&unit))
 			continue;
 		*XAPPEND(dwarf->units, dwarf->unit_count, dwarf->unit_capacity) = unit;
 	}
+	return dwarf->unit_count != 0 || info->size == 0 ||
+	       error_set(err, ERROR_INPUT, "%s: .debug_info: it is damaged: no unit can be read",
+		       dwarf->path);
 }
 
 static bool take_memory(const struct dwarf *dwarf, uint64_t bytes, struct error *err)
@@ -156,10 +210,30 @@ static bool charge_sections(struct dwarf *dwarf, uint64_t more_bytes, struct err
 	return take_memory(dwarf, unpacked, err);
 }
 
+/* Sections of zeros; compilers write none. */
+static bool check_contents(struct dwarf *dwarf, struct error *err)
+{
+	enum { MIN_BYTES = 16 };
+	static const enum dwarf_section never_zero[] = { DWARF_ABBREV, DWARF_STR, DWARF_LINE,
+		DWARF_LINE_STR, DWARF_RNGLISTS };
+
+	for (size_t i = 0; i < sizeof never_zero / sizeof *never_zero; i++) {
+		const struct elf_bytes *const bytes = &dwarf->sections[never_zero[i]];
+		if (bytes->size >= MIN_BYTES &&
+			count_zeros(bytes->data, bytes->size) == bytes->size)
+			return error_set(err, ERROR_INPUT,
+				"%s: %s: it is damaged: nothing but zeros", dwarf->path,
+				section_names[never_zero[i]]);
+	}
+	return true;
+}
+
 bool dwarf_finish_loading(struct dwarf *dwarf, uint64_t more_bytes, struct error *err)
 {
 	static const enum dwarf_section texts[] = { DWARF_STR, DWARF_LINE_STR };
 
+	if (!check_contents(dwarf, err))
+		return false;
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
 		struct elf_bytes *const bytes = &dwarf->sections[texts[i]];
 		bytes->size = elf_text_table(bytes->data, bytes->size).size;
@@ -187,11 +261,11 @@ bool dwarf_init(struct dwarf *dwarf, const struct elf_image *image, bool is_spli
 	struct work_budget *budget, struct error *err)
 {
 	dwarf_open(dwarf, image, is_split, budget);
-	if (!load_sections(dwarf, image, threads, err) || !dwarf_finish_loading(dwarf, 0, err)) {
+	if (!load_sections(dwarf, image, threads, err) || !dwarf_finish_loading(dwarf, 0, err) ||
+		!find_units(dwarf, err)) {
 		dwarf_deinit(dwarf);
 		return false;
 	}
-	find_units(dwarf);
 	return true;
 }
 
@@ -203,8 +277,7 @@ bool dwarf_load_info(
 	if (!dwarf_load_section(dwarf, image, DWARF_INFO, may_populate, err) ||
 		!take_memory(dwarf, info->owned == NULL ? 0 : info->size, err))
 		return false;
-	find_units(dwarf);
-	return true;
+	return find_units(dwarf, err);
 }
 
 void dwarf_deinit(struct dwarf *dwarf)
@@ -329,6 +402,12 @@ static struct dwarf_abbrevs *read_table(const struct dwarf_unit *unit, uint64_t 
 	return table;
 }
 
+static bool is_unit_tag(uint16_t tag)
+{
+	return tag == DW_TAG_compile_unit || tag == DW_TAG_partial_unit ||
+	       tag == DW_TAG_type_unit || tag == DW_TAG_skeleton_unit;
+}
+
 static void read_root(struct dwarf_unit *unit)
 {
 	struct cursor in = dwarf_unit_cursor(unit, unit->first_die);
@@ -338,6 +417,8 @@ static void read_root(struct dwarf_unit *unit)
 	const struct dwarf_abbrevs *const abbrevs = known == NULL ? made : known;
 	const struct dwarf_abbrev *const abbrev = dwarf_abbrevs_search(abbrevs, code);
 
+	if (abbrev == NULL || !is_unit_tag(abbrev->tag))
+		dwarf_note_damage(unit->dwarf, "a unit without its first entry");
 	if (unit->dwarf->is_split)
 		set_split_bases(unit);
 	if (abbrev != NULL)

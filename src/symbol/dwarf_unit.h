@@ -57,7 +57,8 @@ struct dwarf {
 	struct dwarf_abbrevs_at *tables;
 	size_t table_count, table_capacity;
 	struct hash_index *table_index;
-	struct work_budget *budget; /* of the module; borrowed */
+	struct work_budget *budget;   /* of the module; borrowed */
+	_Atomic(const char *) damage; /* the first that was found, a constant text; NULL for none */
 };
 
 /* A root's attributes. */
@@ -131,6 +132,12 @@ MUST_CHECK bool dwarf_unit_read_header(
 
 /* Whether it is of a version and an address size that are known. */
 bool dwarf_unit_is_readable(const struct dwarf_unit *unit);
+
+/* Notes what cannot be decoded, so that answers may be missing. Reading goes on behind it. */
+void dwarf_note_damage(struct dwarf *dwarf, const char *damage);
+
+/* The same where what is left of a unit is more than zeros that align the next one. */
+void dwarf_check_padding(struct dwarf *dwarf, const struct cursor *rest, const char *damage);
 
 /* work_budget_spend and work_budget_spend_batched on the file's budget. */
 static inline bool dwarf_spend(const struct dwarf *dwarf, uint64_t work)

@@ -345,7 +345,10 @@ static bool take_new_entry(struct dwarf_range_reader *reader, struct dwarf_range
 		range->start = take_address(reader);
 		range->limit = range->start + cursor_uleb(in);
 		return true;
+	case DW_RLE_end_of_list:
+		return false;
 	default:
+		cursor_fail(in, "an unknown entry");
 		return false;
 	}
 }
@@ -378,6 +381,9 @@ bool dwarf_range_next(struct dwarf_range_reader *reader, struct dwarf_range *ran
 					  ? take_new_entry(reader, range)
 					  : take_old_entry(reader, range);
 		if (!more || !cursor_ok(&reader->in)) {
+			if (!cursor_ok(&reader->in))
+				dwarf_note_damage(reader->unit->dwarf,
+					"a list of ranges that cannot be read");
 			reader->has_list = false;
 			break;
 		}

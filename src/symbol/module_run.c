@@ -583,6 +583,10 @@ void module_explain(struct symbol_module *module, const char *package)
 		return;
 	}
 	CLEANUP(buffer_deinit) struct buffer problem = BUFFER_OR_EXIT;
+	if (dwarf_is_damaged(work->dwarf, &problem)) {
+		set_damaged(module, buffer_string(&problem), DWARF_DAMAGE_HINT);
+		return;
+	}
 	const char *const split = dwarf_split_problem(work->dwarf);
 	const char *const alternate = dwarf_alternate_problem(work->dwarf);
 	if (split != NULL) {

@@ -236,6 +236,7 @@ static bool check_complete(const struct making *making, const char *path, struct
 	const char *const split = making->dwarf == NULL ? NULL : dwarf_split_problem(making->dwarf);
 	const char *const alternate =
 		making->dwarf == NULL ? NULL : dwarf_alternate_problem(making->dwarf);
+	CLEANUP(buffer_deinit) struct buffer damage = BUFFER_OR_EXIT;
 
 	if (work_budget_is_spent(&making->search.budget)) {
 		error_set(err, ERROR_INPUT,
@@ -243,6 +244,10 @@ static bool check_complete(const struct making *making, const char *path, struct
 			"damaged or malicious",
 			path);
 		return error_hint(err, "get the file from where it was built");
+	}
+	if (making->dwarf != NULL && dwarf_is_damaged(making->dwarf, &damage)) {
+		error_set(err, ERROR_INPUT, "%s", buffer_string(&damage));
+		return error_hint(err, "%s", DWARF_DAMAGE_HINT);
 	}
 	if (split != NULL) {
 		error_set(err, ERROR_NOT_FOUND, "%s: its functions are in other files: %s", path,

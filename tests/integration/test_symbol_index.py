@@ -363,6 +363,41 @@ class Use(IndexCase):
         result = self.heapctl("symbols", "index", "--build-id-dir", self.ids, self.strip(self.program))
         self.assertIn(f"exported symbols only, and its debug file cannot be used: {debug}: not an ELF file", result.stderr)
 
+    def test_damaged_debug_information_is_refused(self):
+        path = os.path.join(self.folder, "program.debug")
+        run("objcopy", "--only-keep-debug", self.program, path)
+        whole = pathlib.Path(path).read_bytes()
+        fields = re.findall(r"\.debug_(\w+) +PROGBITS +\w+ (\w+) (\w+)", run("readelf", "-SW", path))
+        sections = {name: (int(offset, 16), int(size, 16)) for name, offset, size in fields}
+        damages = [(name, 0, 1, 0) for name in ("info", "abbrev", "line", "str", "rnglists")]
+        damages += [("info", 0.5, 1, 0), ("info", 0.3, 0.6, 0), ("info", 0.3, 0.6, 0xff), ("abbrev", 0.5, 1, 0), ("line", 0.5, 1, 0)]
+        place = os.path.join(self.folder, "index")
+        for name, begin, end, byte in damages:
+            with self.subTest((name, begin, end, byte)):
+                offset, size = sections[name]
+                first, last = offset + int(begin * size), offset + int(end * size)
+                pathlib.Path(path).write_bytes(whole[:first] + bytes([byte]) * (last - first) + whole[last:])
+                result = self.heapctl("symbols", "index", "-o", place, path)
+                self.assertEqual(1, result.returncode, result.stderr)
+                self.assertRegex(result.stderr, f"{path}: .*damaged: .*\\(get an undamaged copy of the file\\)\n$")
+                self.assertFalse(os.path.exists(place))
+                module = self.ask_tool(path, self.addresses)[1]
+                self.assertEqual("get an undamaged copy of the file", module["hint"])
+
+    def test_padding_is_no_damage(self):
+        """Between units and at the end, as some linkers write it."""
+        info, padded, path = (os.path.join(self.folder, name) for name in ("info", "padded", "padded.debug"))
+        run("objcopy", "--dump-section", f".debug_info={info}", self.program, path)
+        whole = pathlib.Path(info).read_bytes()
+        first = 4 + int.from_bytes(whole[:4], "little")
+        self.assertLess(first, len(whole))
+        for contents in (whole + bytes(13), whole[:first] + bytes(8) + whole[first:] + bytes(4)):
+            pathlib.Path(padded).write_bytes(contents)
+            run("objcopy", "--update-section", f".debug_info={padded}", self.program, path)
+            self.index("-o", os.path.join(self.folder, "index"), path)
+            found, module = self.ask_tool(path, self.addresses)
+            self.assertEqual(("", [bool(result["frames"]) for result in self.expected]), (module["problem"], [bool(result["frames"]) for result in found]))
+
     def test_an_index_is_not_made_of_another_one(self):
         self.index("--folder", self.ids, self.program)
         place = self.place(self.ids, self.program)
