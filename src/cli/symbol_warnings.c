@@ -176,6 +176,16 @@ static size_t sum_reports(
 	return sum_count;
 }
 
+/* Behind a whole line, a cut shows in the sums alone. */
+static void warn_of_missing_stacks(const struct symbol_warnings *of)
+{
+	for (size_t i = 0; i < of->profile_count; i++)
+		if (of->profiles[i]->lacks_stacks)
+			verb_warn("%s: its stacks have less than its first line says, so it was "
+				  "cut off, and stacks are missing (get the whole file)",
+				of->profiles[i]->name);
+}
+
 /*
  * If only one of two profiles has build-ids, a module has two reports; what both say is printed
  * once.
@@ -203,6 +213,7 @@ void symbol_warnings_print(const struct symbol_warnings *of)
 	const struct symbol_module_report *const reports =
 		symbolizer_reports(of->symbolizer, &count);
 
+	warn_of_missing_stacks(of);
 	if (!of->names_sources) {
 		warn_of_modules(of, reports, count);
 		return;

@@ -98,8 +98,26 @@ static void read_sample(struct text_profile *text)
 		!text_profile_expect(text, '@', "'@' was expected before the stack"))
 		return;
 	sample.stack = text_profile_stack(text);
+	if (!cursor_more(text->in))
+		cursor_fail(text->in, "it ends in the middle of a stack: truncated");
 	if (cursor_ok(text->in))
 		profile_add_sample(text->profile, &sample);
+}
+
+/* The header has the sums of the stacks, unless its writer does not know them: 0. */
+static bool lacks_stacks(const struct profile *profile)
+{
+	static const enum profile_counter counters[] = { PROFILE_INUSE_OBJECTS,
+		PROFILE_INUSE_SPACE };
+
+	for (size_t i = 0; i < sizeof counters / sizeof *counters; i++) {
+		double sum = 0;
+		for (size_t j = 0; j < profile->sample_count; j++)
+			sum += profile->samples[j].counters[counters[i]];
+		if (sum < profile->header_counters[counters[i]])
+			return true;
+	}
+	return false;
 }
 
 static bool at_digit(const struct cursor *in)
@@ -124,6 +142,7 @@ static bool read_profile(struct cursor *in, struct profile *profile, struct erro
 			text_profile_unknown_line(&text);
 	}
 	text_profile_deinit(&text);
+	profile->lacks_stacks = lacks_stacks(profile);
 	return cursor_ok(in);
 }
 

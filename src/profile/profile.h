@@ -144,7 +144,8 @@ struct profile {
 	enum profile_counter default_counter; /* the input's preferred one */
 	bool has_mappings;		      /* the input has a list of them, even an empty one */
 	double header_counters[PROFILE_COUNTERS]; /* of the "t*:" line in the header; raw */
-	bool has_temporary;			  /* temporary allocations are counted */
+	bool lacks_stacks;  /* in gperftools' formats: they have less than the header says */
+	bool has_temporary; /* temporary allocations are counted */
 	struct profile_temporary header_temporary;
 	struct profile_temporary *temporary; /* of the samples that have some, in their order */
 	size_t temporary_count, temporary_capacity;

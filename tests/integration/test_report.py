@@ -162,6 +162,16 @@ class Foreign(unittest.TestCase):
         self.assertNotIn(b"cut off", run.stderr)
         self.assertIn(b"java", run.stderr)
 
+    def test_a_cut_behind_a_line_of_gperftools_is_reported(self):
+        lines = ["--- symbol", "0x1 main", "---", "--- heap", "heap profile: 2: 20 [2: 20] @ heapprofile", "1: 10 [1: 10] @ 0x1", "1: 10 [1: 10] @ 0x1 0x1"]
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "a.heap")
+            for header, count, is_cut in ((lines[4], 7, False), (lines[4], 6, True), ("heap profile: 0: 0 [0: 0] @ heapprofile", 6, False)):
+                text = "".join(line + "\n" for line in [*lines[:4], header, *lines[5:count]])
+                pathlib.Path(path).write_text(text)
+                result = subprocess.run([HEAPCTL, "report", "--text", path], capture_output=True, text=True, check=True)
+                self.assertEqual(is_cut, f"{path}: its stacks have less than its first line says, so it was cut off" in result.stderr)
+
 
 class Sources(unittest.TestCase):
     """Source files that the servers of --debuginfod have."""

@@ -87,6 +87,8 @@ static void malformed_gperftools_lines_are_reported(void **state)
 {
 	(void)state;
 	assert_text_refused("heap profile: 1: 2 [1: 2", "']' was expected");
+	assert_text_refused("heap profile: 1: 2 [1: 2] @ heap\n1: 2 [1: 2] @ 0x1 0x2",
+		"it ends in the middle of a stack: truncated");
 	assert_text_refused("heap profile: 1: 2 [1: 2] @ heap\n1: 2 [1: 2] 0x1\n",
 		"byte 45: '@' was expected before the stack");
 	assert_text_refused(
