@@ -18,10 +18,7 @@
 #include "base/rooted_file.h"
 #include "base/xalloc.h"
 #include "symbol/debuginfod.h"
-#include "symbol/dwarf.h"
-#include "symbol/symbol_index.h"
 #include "symbol/symbol_index_format.h"
-#include "symbol/symbol_table.h"
 
 static const char debug_root[] = "/usr/lib/debug";
 
@@ -246,38 +243,25 @@ struct candidates {
 	bool is_any_enough; /* the first one is taken */
 };
 
-static enum symbol_source index_source(
+/* What names can be taken from. */
+static enum symbol_source debug_source(
 	struct file_search *search, const struct elf_image *image, struct buffer *refused)
 {
-	CLEANUP(symbol_index_cleanup) struct symbol_index *index = NULL;
-	struct work_budget budget;
+	enum symbol_source source = SYMBOL_SOURCE_NONE;
 	struct error err;
 
-	work_budget_init(&budget);
-	if (search->skips_indexes) {
+	for (size_t i = 0; i < search->skipped_count; i++)
+		if (strcmp(search->skipped[i], image->path) == 0)
+			return SYMBOL_SOURCE_NONE;
+	if (search->skips_indexes && elf_image_section(image, SYMBOL_INDEX_SECTION) != NULL) {
 		if (refused->size == 0)
 			buffer_printf(
 				refused, "%s is an index of symbols, no debug file", image->path);
 		return SYMBOL_SOURCE_NONE;
 	}
-	if (symbol_index_open(image, &budget, &index, &err))
-		return symbol_index_source(index);
-	note_damaged(search, refused, err.message);
-	return SYMBOL_SOURCE_NONE;
-}
-
-/* What names can be taken from. */
-static enum symbol_source debug_source(
-	struct file_search *search, const struct elf_image *image, struct buffer *refused)
-{
-	for (size_t i = 0; i < search->skipped_count; i++)
-		if (strcmp(search->skipped[i], image->path) == 0)
-			return SYMBOL_SOURCE_NONE;
-	if (dwarf_exists(image))
-		return SYMBOL_SOURCE_DWARF;
-	if (symbol_index_exists(image))
-		return index_source(search, image, refused);
-	return symbol_table_exists(image, ".symtab") ? SYMBOL_SOURCE_TABLE : SYMBOL_SOURCE_NONE;
+	if (!search->debug_source(image, &source, &err))
+		note_damaged(search, refused, err.message);
+	return source;
 }
 
 /* Takes the image over. True when the search ends with it. */
@@ -420,8 +404,10 @@ static bool open_linked(struct file_search *search, const char *path, const stru
 		return false;
 	}
 	/* Another path of the stripped program itself is not. */
-	const bool is_useful = dwarf_exists(&opened) || symbol_index_exists(&opened) ||
-			       symbol_table_exists(&opened, ".symtab");
+	const bool is_useful = elf_image_section(&opened, ".debug_info") != NULL ||
+			       elf_image_section(&opened, ".zdebug_info") != NULL ||
+			       elf_image_section(&opened, ".symtab") != NULL ||
+			       elf_image_section(&opened, SYMBOL_INDEX_SECTION) != NULL;
 	bool fits = is_useful;
 	if (image->build_id[0] != '\0' && opened.build_id[0] != '\0')
 		fits = fits && strcmp(image->build_id, opened.build_id) == 0;

@@ -44,7 +44,10 @@ struct file_search {
 	struct buffer hint;
 	bool found_damaged; /* the problem is a file that cannot be read */
 	bool skips_indexes; /* file_search_debug takes none */
-	char **skipped;	    /* paths of debug files that turned out to be damaged */
+	/* The source of the names of a debug file; false where it is damaged. */
+	bool (*debug_source)(
+		const struct elf_image *image, enum symbol_source *source, struct error *err);
+	char **skipped; /* paths of debug files that turned out to be damaged */
 	size_t skipped_count, skipped_capacity;
 	pthread_mutex_t lock;
 	struct file_probe *probes;

@@ -186,6 +186,7 @@ void module_begin(struct symbol_module *module, const struct symbol_mapping *map
 	module->work = xcalloc(1, sizeof *module->work);
 	file_search_init(&module->work->search, module->options, module->pid);
 	module->work->search.debuginfod = module->debuginfod;
+	module->work->search.debug_source = symbol_index_debug_source;
 	work_budget_allow_addresses(&module->work->search.budget, module->query_count);
 }
 

@@ -192,6 +192,30 @@ enum symbol_source symbol_index_source(const struct symbol_index *index)
 	return index->source;
 }
 
+bool symbol_index_debug_source(
+	const struct elf_image *image, enum symbol_source *source, struct error *err)
+{
+	CLEANUP(symbol_index_cleanup) struct symbol_index *index = NULL;
+	struct work_budget budget;
+
+	*source = SYMBOL_SOURCE_NONE;
+	if (elf_image_section(image, ".debug_info") != NULL ||
+		elf_image_section(image, ".zdebug_info") != NULL) {
+		*source = SYMBOL_SOURCE_DWARF;
+		return true;
+	}
+	if (!symbol_index_exists(image)) {
+		if (elf_image_section(image, ".symtab") != NULL)
+			*source = SYMBOL_SOURCE_TABLE;
+		return true;
+	}
+	work_budget_init(&budget);
+	if (!symbol_index_open(image, &budget, &index, err))
+		return false;
+	*source = index->source;
+	return true;
+}
+
 bool symbol_index_is_damaged(const struct symbol_index *index)
 {
 	return index->is_damaged;

@@ -29,6 +29,10 @@ void symbol_index_free(struct symbol_index *index);
 
 DEFINE_CLEANUP(symbol_index_cleanup, struct symbol_index *, symbol_index_free)
 
+/* Of file_search.h: the source of the names of a debug file or an index. */
+bool symbol_index_debug_source(
+	const struct elf_image *image, enum symbol_source *source, struct error *err);
+
 /* The source of the names that it was made from. */
 enum symbol_source symbol_index_source(const struct symbol_index *index);
 

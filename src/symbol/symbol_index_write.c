@@ -84,6 +84,7 @@ static void making_init(struct making *making, const struct symbolizer_options *
 	*making = (struct making){ 0 };
 	file_search_init(&making->search, options, 0);
 	making->search.skips_indexes = true;
+	making->search.debug_source = symbol_index_debug_source;
 	pthread_mutex_init(&making->lock, NULL);
 	pthread_cond_init(&making->turn, NULL);
 	symbol_chains_init(&making->chains, &making->search.budget);
