@@ -324,9 +324,8 @@ bool file_search_index(struct file_search *search, const char *build_id, struct 
 static bool find_build_id(struct file_search *search, const char *build_id, const char *suffix,
 	struct candidates *candidates, struct buffer *refused)
 {
-	struct elf_image opened;
-
 	const struct symbolizer_options *const options = search->options;
+	struct elf_image opened;
 	CLEANUP(buffer_deinit) struct buffer path = BUFFER_OR_EXIT;
 	CLEANUP(buffer_deinit) struct buffer name = BUFFER_OR_EXIT;
 
