@@ -797,6 +797,7 @@ class NotThere(Case):
                                    wait_for=lambda: all(self.redis(port, "PING") == b"+PONG\r\n" for port in free))
                 children = children_of(shell.pid)
                 for child in children:
+                    self.end_pid_later(child)
                     self.wait_for_agent(child)
                 _, said = self.heapctl("status", shell.pid, code=1)
                 self.assertRegex(said, rf"sh\[{shell.pid}\] has no agent {expected}")
