@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/loaded_module.h"
 #include "base/loader_use.h"
@@ -16,7 +17,7 @@
 #endif
 
 static struct {
-	_Atomic bool is_busy;
+	_Atomic pid_t worker; /* the process whose thread is busy; 0 for none */
 	_Atomic bool is_installed;
 	_Atomic bool has_opened; /* dlopen() was called since */
 	bool was_installed;	 /* ever */
@@ -25,23 +26,37 @@ static struct {
 	struct got_figures figures;
 } interposer;
 
-/*
- * Another thread that does the same serves as well. After a fork in the middle of it a child does
- * without: what is in stays in.
- */
+/* Another thread that does the same serves as well. */
 static bool begin_work(void)
 {
-	return !atomic_exchange(&interposer.is_busy, true);
+	pid_t worker = 0;
+
+	return atomic_compare_exchange_strong(&interposer.worker, &worker, getpid());
 }
 
-/* Not without a limit: in a child the thread that was busy may not exist. */
+/*
+ * In a child that was forked in the middle of it that thread does not exist: what it has left out
+ * is made up for by doing all of it.
+ */
+static bool take_over(void)
+{
+	pid_t worker = atomic_load(&interposer.worker);
+
+	return worker != 0 && worker != getpid() &&
+	       atomic_compare_exchange_strong(&interposer.worker, &worker, getpid());
+}
+
+/*
+ * For the agent's thread alone: what takes over must not share the memory of the process that is
+ * busy. Not without a limit: a child in a namespace of its own may have its parent's number.
+ */
 static bool wait_for_work(void)
 {
 	enum { TRIES = 500 };
 	const struct timespec pause = { .tv_nsec = 1000000 };
 
 	for (int i = 0; i < TRIES; i++) {
-		if (begin_work())
+		if (begin_work() || take_over())
 			return true;
 		nanosleep(&pause, NULL);
 	}
@@ -50,7 +65,7 @@ static bool wait_for_work(void)
 
 static void end_work(void)
 {
-	atomic_store(&interposer.is_busy, false);
+	atomic_store(&interposer.worker, 0);
 }
 
 /* --- The loader's functions --- */
@@ -58,6 +73,9 @@ static void end_work(void)
 enum loader_function { LOADER_DLOPEN, LOADER_DLMOPEN, LOADER_DLSYM, LOADER_DLVSYM };
 
 static void *loader_originals[4];
+
+/* While a thread of the program is busy. */
+static void refresh(void);
 
 /* Called by the jumps below; returns where to go on. */
 __attribute__((used)) void *interposer_before_loader(enum loader_function function, int mode);
@@ -74,8 +92,10 @@ void *interposer_before_loader(enum loader_function function, int mode)
 	if (function == LOADER_DLOPEN || function == LOADER_DLMOPEN)
 		atomic_store(&interposer.has_opened, true);
 	else if (atomic_load(&interposer.has_opened) && loader_use_try_begin()) {
-		if (atomic_exchange(&interposer.has_opened, false))
-			interposer_refresh();
+		if (atomic_exchange(&interposer.has_opened, false) && begin_work()) {
+			refresh();
+			end_work();
+		}
 		loader_use_end();
 	}
 	errno = error_number;
@@ -183,13 +203,18 @@ bool interposer_is_installed(void)
 	return atomic_load(&interposer.is_installed);
 }
 
-void interposer_refresh(void)
+static void refresh(void)
 {
-	if (!interposer_is_installed() || !begin_work())
-		return;
 	if (interposer_is_installed() &&
 		(!interposer.is_complete || got_count_changes() != interposer.changes))
 		replace_all();
+}
+
+void interposer_refresh(void)
+{
+	if (!interposer_is_installed() || !wait_for_work())
+		return;
+	refresh();
 	end_work();
 }
 
