@@ -109,6 +109,8 @@ struct account_profile account_profile_of(const struct profile *profile)
 	struct account_profile sums = { .is_there = true,
 		.is_since_attach = profile_is_since_attach(profile) };
 	struct estimate total = { 0 };
+	/* heapctl's sampler leaves its objects where they are. */
+	const bool have_extents = strcmp(profile->sampler, "heapctl") != 0;
 
 	for (size_t i = 0; i < profile->sample_count; i++) {
 		struct estimate estimates[PROFILE_COUNTERS];
@@ -118,7 +120,7 @@ struct account_profile account_profile_of(const struct profile *profile)
 					    ? estimates[PROFILE_INUSE_SPACE].value / objects.value
 					    : 0;
 		estimate_add(&total, estimates[PROFILE_INUSE_SPACE]);
-		if (mean <= 0 || mean >= sampled_bytes)
+		if (!have_extents || mean <= 0 || mean >= sampled_bytes)
 			continue;
 		const double beyond = fmin(page_bytes, sampled_bytes - mean);
 		sums.sampled += objects.samples;

@@ -76,7 +76,7 @@ struct account_profile {
 /*
  * jemalloc gives each sampled object below 16 KiB an extent of that size, with a page more where
  * opt.cache_oblivious shifts it by a part of a page. The program touches the object only: a page
- * more than its size, on average.
+ * more than its size, on average. heapctl's sampler does nothing of the kind.
  */
 struct account_profile account_profile_of(const struct profile *profile);
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """TARGET:*, the processes of a server that forks: dump, record and report of all of them."""
+import glob
 import gzip
 import json
 import os
@@ -236,6 +237,17 @@ class Recordings(TreeCase):
         self.assertFalse(self.saved())
         self.heapctl("record", self.tree, "--duration", "1s", "--sample", "64KiB", "--discard", cwd=self.folder)
         self.assertEqual(sorted(self.saved()), sorted(self.pids))
+
+    def test_an_early_interrupt_leaves_no_file(self):
+        """While it reads /proc, the file is there already."""
+        self.start_workers()
+        # The leak checker cannot work in a process that is traced.
+        client = self.start(need("strace"), "-f", "-o", "/dev/null", "-e", "trace=getdents64", "--inject=getdents64:delay_enter=300000", HEAPCTL, "record", self.tree,
+                            "--duration", "1h", "-o", os.path.join(self.folder, "early.heap"), env=dict(self.environment, ASAN_OPTIONS="detect_leaks=0"), stderr=subprocess.DEVNULL)
+        wait_until(lambda: glob.glob(os.path.join(self.folder, "early.heap*")), "the file")
+        os.kill(children_of(client.pid)[0], signal.SIGINT)
+        client.wait(60)
+        self.assertLessEqual(set(glob.glob(os.path.join(self.folder, "early.heap*"))), {os.path.join(self.folder, "early.heap")})
 
     def test_options_of_one_process_are_refused(self):
         self.start_workers()

@@ -445,6 +445,7 @@ static void sets_sampled_objects_apart(void **state)
 	const struct smaps smaps = read_text();
 	struct profile_sample sample = { .counters = { 2, 2048, 0, 0 } };
 	const struct profile profile = { .weighting = PROFILE_EXPONENTIAL,
+		.sampler = "",
 		.interval_bytes = 524288,
 		.samples = &sample,
 		.sample_count = 1 };
@@ -465,6 +466,7 @@ static void only_what_has_room_for_it_is_beyond_a_sampled_object(void **state)
 	struct profile_sample samples[] = { { .counters = { 1, 14336, 0, 0 } },
 		{ .counters = { 1, 16384, 0, 0 } }, { .counters = { 1, 1 << 20, 0, 0 } } };
 	const struct profile profile = { .weighting = PROFILE_EXPONENTIAL,
+		.sampler = "",
 		.interval_bytes = 524288,
 		.samples = samples,
 		.sample_count = 3 };
@@ -473,6 +475,21 @@ static void only_what_has_room_for_it_is_beyond_a_sampled_object(void **state)
 	assert_true(fabs(known.sampled - 1) < 1e-6);
 	assert_true(fabs(known.sampling - 2048) < 1);
 	assert_true(fabs(known.untouched) < 1);
+}
+
+static void objects_that_heapctl_samples_are_not_padded(void **state)
+{
+	(void)state;
+	struct profile_sample sample = { .counters = { 1, 1024, 0, 0 } };
+	const struct profile profile = { .weighting = PROFILE_EXPONENTIAL,
+		.sampler = "heapctl",
+		.interval_bytes = 4096,
+		.samples = &sample,
+		.sample_count = 1 };
+	const struct account_profile known = account_profile_of(&profile);
+
+	assert_true(known.inuse > 0);
+	assert_true(known.sampled == 0 && known.sampling == 0 && known.untouched == 0);
 }
 
 static void says_when_jemalloc_was_built_without_statistics(void **state)
@@ -522,6 +539,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(each_row_has_its_figure_and_option),
 	cmocka_unit_test(sets_sampled_objects_apart),
 	cmocka_unit_test(only_what_has_room_for_it_is_beyond_a_sampled_object),
+	cmocka_unit_test(objects_that_heapctl_samples_are_not_padded),
 	cmocka_unit_test(says_when_jemalloc_was_built_without_statistics),
 	cmocka_unit_test(ends_with_jemalloc_where_the_kernel_was_not_asked),
 };
