@@ -353,14 +353,25 @@ static bool add_profile(struct selector *selector, const struct view_input *inpu
 	return true;
 }
 
-/* 0 where any profile does not say it; complete ones are as if each byte were sampled. */
+/* Complete ones are as if each byte were sampled. */
+static uint64_t interval_of_profile(const struct profile *profile)
+{
+	return profile->is_complete ? 1 : profile->interval_bytes;
+}
+
+/*
+ * 0 where no single one gives the errors: a profile does not say it, they have several, or it is a
+ * difference, whose figures are smaller than what they are the difference of.
+ */
 static uint64_t interval_of(const struct view_input *inputs, size_t count)
 {
+	const uint64_t interval = interval_of_profile(inputs[0].profile);
+
 	for (size_t i = 0; i < count; i++) {
-		if (profile_lacks_errors(inputs[i].profile))
+		if (inputs[i].is_base || interval_of_profile(inputs[i].profile) != interval)
 			return 0;
 	}
-	return inputs[0].profile->is_complete ? 1 : inputs[0].profile->interval_bytes;
+	return interval;
 }
 
 static void describe(struct profile *out, const struct view_input *inputs, size_t count)

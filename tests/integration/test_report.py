@@ -406,6 +406,19 @@ class Report(unittest.TestCase):
         answer = text("report", "--symbols", STORE, input=f"0x{address}\n0x1\n".encode())
         self.assertEqual(answer, "load_table\n??\n")
 
+    def test_sums_of_several_intervals_and_differences_have_no_errors(self):
+        stack = "@ 0x400110 0x400220\n  t*: 4: 4096 [0: 0]\n\nMAPPED_LIBRARIES:\n00400000-00500000 r-xp 00000000 00:00 0 /x\n"
+        paths = [self.path(f"of-{interval}.heap") for interval in (4096, 65536)]
+        for path, interval in zip(paths, (4096, 65536)):
+            pathlib.Path(path).write_text(f"heap_v2/{interval}\n  t*: 4: 4096 [0: 0]\n" + stack)
+        written = self.path("written")
+        for command, is_known in ((("report", "--raw", paths[0], paths[0]), True), (("report", "--raw", *paths), False),
+                                  (("report", "--pprof", *paths), False), (("diff", "--pprof", *paths), False)):
+            with self.subTest(command):
+                run(*command, "-o", written)
+                said = run("report", "--text", "--confidence", written)
+                self.assertEqual(b"does not say how it was sampled" in said.stderr, not is_known)
+
     def test_errors_that_are_not_known_are_not_0(self):
         raw, collapsed, exact = self.path("sum.raw"), self.path("first.collapsed"), self.path("exact.heap")
         run("report", "--raw", self.first, self.first, "-o", raw)
