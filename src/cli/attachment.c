@@ -564,9 +564,6 @@ bool attachment_make(const struct process *process, const struct attach_request 
 	struct error reason;
 
 	*attachment = (struct attachment){ 0 };
-	terminal_catch_interrupts();
-	if (terminal_was_interrupted())
-		return refuse_interrupted(process, "", err);
 	if (!check_agent(process, &present, err) ||
 		!attach_check(process, request->is_forced, err) ||
 		!find_functions(process, request->method, &found, &reason, err) ||
@@ -576,6 +573,10 @@ bool attachment_make(const struct process *process, const struct attach_request 
 		return is_ending(process) ? error_set(err, ERROR_NOT_FOUND, "%s[%d] has ended",
 						    process->name, (int)process->pid)
 					  : false;
+	/* Not before: an agent that is there may be silent, and that wait has to end. */
+	terminal_catch_interrupts();
+	if (terminal_was_interrupted())
+		return refuse_interrupted(process, "", err);
 	if (make(process, request, &found, attachment, &result, err))
 		return end_if_interrupted(process, attachment, err);
 	if (is_ending(process)) {

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/xalloc.h"
+#include "cli/control.h"
 #include "cli/profile_sum.h"
 #include "cli/sample_interval.h"
 #include "cli/terminal.h"
@@ -459,10 +460,11 @@ static bool record_all(struct tree_recording *whole, struct error *err)
 	CLEANUP(output_discard) struct output sum = { 0 };
 
 	/* Before there is a file, which nobody would remove. */
-	terminal_catch_interrupts();
+	control_begin_run();
 	if ((request->path != NULL && !output_open(request->path, "", "", &sum, err)) ||
 		!find_processes(whole, err) || !agree_to_discard(whole, err))
 		return false;
+	control_run_has_begun();
 	whole->end_ms = clock_monotonic_ms() + request->duration_ms;
 	while (whole->seen_count < whole->tree.count)
 		add_member(whole, &whole->tree.entries[whole->seen_count++], request);

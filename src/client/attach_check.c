@@ -271,8 +271,13 @@ static bool check_parent(const char *path, const char *folder, struct error *err
 {
 	char parent[4200];
 	struct stat status;
+	size_t size = strlen(path);
 
-	snprintf(parent, sizeof parent, "%.*s/.", (int)(strrchr(path, '/') - path), path);
+	while (size > 1 && path[size - 1] == '/')
+		size--;
+	while (size > 0 && path[size - 1] != '/')
+		size--;
+	snprintf(parent, sizeof parent, "%.*s.", (int)size, path);
 	if (stat(parent, &status) == 0 || errno != ENOENT)
 		return true;
 	error_set(err, ERROR_INPUT, "HEAPCTL_DIR, %s, cannot be made: its parent does not exist",

@@ -18,6 +18,7 @@
 
 static struct {
 	_Atomic pid_t worker; /* the process whose thread is busy; 0 for none */
+	_Atomic pid_t owner;  /* the one whose agent has put the entries in, or looked after them */
 	_Atomic bool is_installed;
 	_Atomic bool has_opened; /* dlopen() was called since */
 	bool was_installed;	 /* ever */
@@ -56,8 +57,10 @@ static bool wait_for_work(void)
 	const struct timespec pause = { .tv_nsec = 1000000 };
 
 	for (int i = 0; i < TRIES; i++) {
-		if (begin_work() || take_over())
+		if (begin_work() || take_over()) {
+			atomic_store(&interposer.owner, getpid());
 			return true;
+		}
 		nanosleep(&pause, NULL);
 	}
 	return false;
@@ -91,7 +94,9 @@ void *interposer_before_loader(enum loader_function function, int mode)
 
 	if (function == LOADER_DLOPEN || function == LOADER_DLMOPEN)
 		atomic_store(&interposer.has_opened, true);
-	else if (atomic_load(&interposer.has_opened) && loader_use_try_begin()) {
+	/* Not in a child that shares this memory until it executes another program. */
+	else if (atomic_load(&interposer.has_opened) &&
+		 atomic_load(&interposer.owner) == getpid() && loader_use_try_begin()) {
 		if (atomic_exchange(&interposer.has_opened, false) && begin_work()) {
 			refresh();
 			end_work();
@@ -172,6 +177,8 @@ static void replace_all(void)
 	size_t count = 0;
 	const struct entry *const entries = entries_list(&count);
 
+	/* For a child that is forked in the middle of it. */
+	interposer.is_complete = false;
 	/* First: what is loaded meanwhile is noticed the next time. */
 	interposer.changes = got_count_changes();
 	interposer.is_complete = got_replace(entries, count, &interposer.figures);

@@ -236,6 +236,8 @@ static struct dwarf_split_file *find_package(struct dwarf_splits *splits, const 
 		splits->package = open_file(splits, beside, &splits->package_problem);
 		if (splits->package == NULL)
 			splits->package = open_file(splits, beside_debug, &splits->package_problem);
+		if (splits->package != NULL)
+			splits->package_problem = NULL;
 	}
 	return splits->package;
 }

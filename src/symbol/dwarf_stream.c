@@ -288,8 +288,6 @@ static void inflate_piece(struct dwarf_stream *stream)
 	stream->waiting_bytes += piece->size;
 	if (!ok)
 		stop(stream, DWARF_STREAM_FAILED, &err);
-	else if (stream->has_padding)
-		stop(stream, DWARF_STREAM_UNSUITED, NULL);
 	pthread_cond_broadcast(&stream->changed);
 }
 
@@ -434,6 +432,9 @@ enum dwarf_stream_result dwarf_stream_run(struct dwarf *dwarf,
 	for (size_t i = 0; i < thread_count; i++)
 		dwarf_abbrevs_free(stream.tables[i].abbrevs);
 	free(stream.tables);
+	/* Not before: the other sections have to be loaded. */
+	if (stream.has_padding && stream.result == DWARF_STREAM_ANSWERED)
+		stream.result = DWARF_STREAM_UNSUITED;
 	if (stream.is_prepared && stream.result == DWARF_STREAM_ANSWERED &&
 		!dwarf_claims_settle(&stream.claims, answers))
 		stream.result = DWARF_STREAM_UNSUITED;

@@ -954,6 +954,12 @@ class Refused(AttachCase):
                 self.assertIn(expected.split(" (")[0], " ".join(self.heapctl("doctor", process.pid, code=1, env={"HEAPCTL_DIR": value})[0].split()))
         self.assertNotIn("libheapctl", pathlib.Path(f"/proc/{process.pid}/maps").read_text())
 
+    def test_a_folder_that_ends_in_a_slash(self):
+        process = self.start_python()
+        folder = {"HEAPCTL_DIR": self.folder + "/agents-of-it//"}
+        self.heapctl("attach", process.pid, env=folder)
+        self.heapctl("detach", process.pid, env=folder)
+
     def test_a_name_for_the_profile_that_cannot_be_written(self):
         process = self.start_python()
         for target in (process.pid, f"{process.pid}:*"):

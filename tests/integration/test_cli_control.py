@@ -304,6 +304,17 @@ class Switching(ControlCase):
                 self.assertIn(client.returncode, (-signal.SIGTERM, -signal.SIGINT))
                 self.assertFalse(os.path.exists(self.path("x")))
 
+    def test_an_interrupt_ends_the_wait_of_an_attach(self):
+        """For the agent that is there already."""
+        agent = FakeAgent(self.agents, lambda method, target: None)
+        self.addCleanup(agent.close)
+        client = self.start(HEAPCTL, "attach", os.getpid(), stderr=subprocess.PIPE, text=True)
+        wait_until(lambda: agent.waiting, "the request")
+        self.assertIn("Waiting (Ctrl-C ends it)", client.stderr.readline())
+        client.send_signal(signal.SIGTERM)
+        client.communicate(timeout=20)
+        self.assertEqual(client.returncode, -signal.SIGTERM)
+
     def test_an_output_that_fails_is_named_alone(self):
         _, said = self.heapctl("dump", self.pid, "-o", "/dev/full", code=1)
         full = "No space left on device (make room there, or write to another disk)\n"

@@ -235,6 +235,10 @@ static enum dwarf_stream_result run(struct debug_file *file, const struct elf_pa
 		assert_same(answers, dwarf_answers(whole), asked->addresses.count);
 		dwarf_reader_free(whole);
 	}
+	if (result == DWARF_STREAM_UNSUITED) {
+		assert_true(dwarf_load_info(&dwarf, &file->image, false, err));
+		assert_null(atomic_load(&dwarf.damage));
+	}
 	for (size_t i = 0; i < parallel_thread_count(threads); i++)
 		arena_deinit(&arenas[i]);
 	dwarf_deinit(&dwarf);
@@ -308,6 +312,28 @@ static void what_follows_the_units_is_ignored(void **state)
 	for (unsigned i = 0; i < 1000; i++)
 		u32(&file.info, UINT32_MAX - i);
 	check_all_ways(&file);
+}
+
+/* Some linkers leave zeros between units. */
+static void units_behind_padding_are_left_to_the_whole_section(void **state)
+{
+	(void)state;
+	CLEANUP(file_deinit) struct debug_file file = { 0 };
+	CLEANUP(asked_deinit) struct asked asked = { 0 };
+	struct error err;
+
+	file_init(&file);
+	add_unit(&file, LISTED);
+	for (unsigned i = 0; i < 32; i++)
+		u32(&file.info, 0);
+	for (unsigned i = 0; i < 10; i++)
+		add_unit(&file, UNLISTED);
+	finish(&file, false);
+	asked_init(&asked, file.unit_count, true);
+	const struct elf_packed info = packed_info(&file);
+	for (unsigned threads = 1; threads <= 3; threads++)
+		assert_int_equal(
+			run(&file, &info, &asked, threads, 333, &err), DWARF_STREAM_UNSUITED);
 }
 
 static void add_reference(struct debug_file *file)
@@ -495,6 +521,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(units_that_aranges_do_not_list_are_found),
 	cmocka_unit_test(the_first_of_two_units_at_an_address_answers),
 	cmocka_unit_test(what_follows_the_units_is_ignored),
+	cmocka_unit_test(units_behind_padding_are_left_to_the_whole_section),
 	cmocka_unit_test(units_that_refer_to_others_are_left_to_the_whole_section),
 	cmocka_unit_test(references_to_others_are_found_before_anything_is_unpacked),
 	cmocka_unit_test(an_address_that_an_earlier_unit_answers_is_not_offered_again),
