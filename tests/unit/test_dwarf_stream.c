@@ -237,6 +237,8 @@ static enum dwarf_stream_result run(struct debug_file *file, const struct elf_pa
 	}
 	if (result == DWARF_STREAM_UNSUITED) {
 		assert_true(dwarf_load_info(&dwarf, &file->image, false, err));
+		for (size_t i = 0; i < dwarf.unit_count; i++)
+			(void)dwarf_unit_root(&dwarf.units[i]);
 		assert_null(atomic_load(&dwarf.damage));
 	}
 	for (size_t i = 0; i < parallel_thread_count(threads); i++)
@@ -328,7 +330,7 @@ static void units_behind_padding_are_left_to_the_whole_section(void **state)
 		u32(&file.info, 0);
 	for (unsigned i = 0; i < 10; i++)
 		add_unit(&file, UNLISTED);
-	finish(&file, false);
+	finish(&file, true);
 	asked_init(&asked, file.unit_count, true);
 	const struct elf_packed info = packed_info(&file);
 	for (unsigned threads = 1; threads <= 3; threads++)
