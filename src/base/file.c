@@ -192,6 +192,39 @@ static bool name_temporary(struct file_draft *draft, struct error *err)
 	return true;
 }
 
+/*
+ * In the folder of `path`: a file without a name, which ends with this process, however that ends.
+ * -1 where the file system has none, or without the /proc that gives it its name.
+ */
+static int open_nameless(const char *path, mode_t mode)
+{
+	const int size = (int)(path_base_name(path) - path);
+	char folder[4096];
+
+	if (access("/proc/self/fd", X_OK) != 0)
+		return -1;
+	snprintf(folder, sizeof folder, "%.*s", size > 0 ? size : 1, size > 0 ? path : ".");
+	return open(folder, O_RDWR | O_TMPFILE | O_CLOEXEC, mode);
+}
+
+static void open_new(struct file_draft *draft, mode_t mode)
+{
+	draft->fd = open_nameless(draft->path, mode);
+	draft->is_nameless = draft->fd >= 0;
+	if (!draft->is_nameless)
+		draft->fd = open(
+			draft->temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+}
+
+/* Not its own at once, since linkat(2) replaces no file. */
+static bool give_temporary_name(const struct file_draft *draft)
+{
+	char link[32];
+
+	snprintf(link, sizeof link, "/proc/self/fd/%d", draft->fd);
+	return linkat(AT_FDCWD, link, AT_FDCWD, draft->temporary, AT_SYMLINK_FOLLOW) == 0;
+}
+
 /* Of a file that is to be written: what to do. Returns false. */
 static bool hint_unwritable(const char *path, struct error *err)
 {
@@ -228,6 +261,7 @@ bool file_draft_open(const char *path, mode_t mode, struct file_draft *draft, st
 	struct stat status;
 
 	draft->fd = -1;
+	draft->is_nameless = false;
 	draft->in_place = stat(path, &status) == 0 && !S_ISREG(status.st_mode);
 	if ((size_t)snprintf(draft->path, sizeof draft->path, "%s", path) >= sizeof draft->path)
 		return error_system(err, ENAMETOOLONG, "%.100s...", path);
@@ -236,8 +270,7 @@ bool file_draft_open(const char *path, mode_t mode, struct file_draft *draft, st
 	else if (!name_temporary(draft, err))
 		return false;
 	else
-		draft->fd = open(
-			draft->temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+		open_new(draft, mode);
 	if (draft->fd >= 0)
 		return true;
 	error_system(err, errno, "writing %s", path);
@@ -246,11 +279,16 @@ bool file_draft_open(const char *path, mode_t mode, struct file_draft *draft, st
 
 bool file_draft_commit(struct file_draft *draft, struct error *err)
 {
+	const bool has_name = !draft->is_nameless || give_temporary_name(draft);
+	const int reason = errno;
 	const int closed = close(draft->fd);
 
 	draft->fd = -1;
-	if (closed == 0 && (draft->in_place || rename(draft->temporary, draft->path) == 0))
+	if (has_name && closed == 0 &&
+		(draft->in_place || rename(draft->temporary, draft->path) == 0))
 		return true;
+	if (!has_name)
+		errno = reason;
 	error_system(err, errno, "writing %s", draft->path);
 	if (!draft->in_place)
 		unlink(draft->temporary);
@@ -263,7 +301,7 @@ void file_draft_discard(struct file_draft *draft)
 		return;
 	close(draft->fd);
 	draft->fd = -1;
-	if (!draft->in_place)
+	if (!draft->in_place && !draft->is_nameless)
 		unlink(draft->temporary);
 }
 

@@ -88,12 +88,14 @@ MUST_CHECK bool file_make_folder(const char *path, mode_t mode, struct error *er
 
 /*
  * A file in the making, for contents that come piece by piece: write to `fd`, then commit. Until
- * then the old file, if there is one, is untouched; discarding leaves nothing behind. A path that
- * is no regular file is written in place.
+ * then the old file, if there is one, is untouched; discarding leaves nothing behind, nor does the
+ * end of this process where the file system has files without a name. A path that is no regular
+ * file is written in place.
  */
 struct file_draft {
 	int fd;
 	bool in_place;
+	bool is_nameless;
 	char path[4096];
 	char temporary[4096];
 };

@@ -282,7 +282,6 @@ class Switching(ControlCase):
         agent = FakeAgent(self.agents, lambda method, target: None if "profile" in target else (200, fake_status()))
         try:
             client = self.start(HEAPCTL, "dump", os.getpid(), "-o", f"{folder}/x")
-            wait_until(lambda: os.listdir(folder), "the file in the making")
             wait_until(lambda: agent.waiting, "the request")
         finally:
             agent.close()

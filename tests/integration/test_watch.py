@@ -236,7 +236,7 @@ class Restarts(WatchCase):
         self.addCleanup(agent.close)
         watch = self.watch(os.getpid(), "--when", "every=1s")
         # Its capture has begun, and may take two minutes.
-        wait_until(lambda: os.path.isdir(self.keep) and [name for name in os.listdir(self.keep) if ".heap." in name], "the capture")
+        wait_until(lambda: agent.waiting, "the capture")
         watch.send_signal(signal.SIGTERM)
         self.assertEqual(watch.wait(60), 0)
         self.assertEqual([name for name in os.listdir(self.keep) if ".heap." in name], [])

@@ -87,6 +87,24 @@ static void leaves_nothing_behind_when_discarded(void **state)
 	assert_int_equal(count_files(), 0);
 }
 
+/* Then nothing is left of a process that is killed while it writes. */
+static void has_no_name_before_it_is_committed(void **state)
+{
+	(void)state;
+	CLEANUP(fd_cleanup) int nameless = open(folder, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+	struct file_draft draft;
+	struct error err;
+	char path[96];
+
+	snprintf(path, sizeof path, "%s/file", folder);
+	assert_true(file_draft_open(path, 0600, &draft, &err));
+	assert_true(file_write_fd(draft.fd, path, "new", 3, &err));
+	assert_int_equal(count_files(), nameless < 0);
+	assert_true(file_draft_commit(&draft, &err));
+	assert_int_equal(count_files(), 1);
+	expect_contents(path, "new");
+}
+
 static void names_the_path_that_cannot_be_written(void **state)
 {
 	(void)state;
@@ -175,6 +193,8 @@ static const struct CMUnitTest tests[] = {
 		replaces_a_file_only_when_committed, make_folder, remove_folder),
 	cmocka_unit_test_setup_teardown(
 		leaves_nothing_behind_when_discarded, make_folder, remove_folder),
+	cmocka_unit_test_setup_teardown(
+		has_no_name_before_it_is_committed, make_folder, remove_folder),
 	cmocka_unit_test(names_the_path_that_cannot_be_written),
 	cmocka_unit_test(writes_devices_in_place),
 	cmocka_unit_test_setup_teardown(maps_nothing_but_regular_files, make_folder, remove_folder),
