@@ -592,7 +592,9 @@ bool attachment_make(const struct process *process, const struct attach_request 
 	if (reason.kind != ERROR_NONE && err->kind == ERROR_UNSUPPORTED)
 		*err = reason;
 	if (err->kind == ERROR_STATE && is_go(process))
-		return error_hint(err, "it is a Go program: " PROGRAM_GO_HINT);
+		return error_hint(err,
+			"it is a Go program: start it with heapctl run to see what its C code "
+			"allocates; for the heap of Go's runtime " PROGRAM_GO_HINT);
 	return request->method == ATTACH_GOT && err->kind == ERROR_UNSUPPORTED
 		       ? suggest_entry(process, err)
 		       : false;

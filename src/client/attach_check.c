@@ -303,7 +303,8 @@ static bool check_folder(const struct process *process, struct error *err)
 	if (!S_ISDIR(status.st_mode)) {
 		error_set(err, ERROR_INPUT, "%s[%d]: HEAPCTL_DIR, %s, is not a folder",
 			process->name, (int)process->pid, folder);
-		return error_hint(err, "set it to a folder, or remove what is there");
+		return error_hint(err, "set HEAPCTL_DIR to a folder%s, or remove %s",
+			S_ISLNK(status.st_mode) ? " itself, not to a link" : "", folder);
 	}
 	if (private_folder_check(folder, &status, process->effective_uid, err))
 		return true;

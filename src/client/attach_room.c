@@ -114,8 +114,10 @@ static bool check_memory(
 		"%s[%d]: its control group has %s left up to its limit of memory, and the agent "
 		"may take %s: the kernel would end a process of the group",
 		process->name, (int)process->pid, room_text, need_text);
-	return error_hint(err, "raise the limit (memory.max; systemd: MemoryMax, docker update: "
-			       "--memory); heapctl attach --force attaches nevertheless");
+	return error_hint(err,
+		"raise the limit (%s; systemd: MemoryMax, docker update: --memory); heapctl "
+		"attach --force attaches nevertheless",
+		group.is_first_version ? "memory.limit_in_bytes" : "memory.max");
 }
 
 static bool has_glibc(const struct process *process)

@@ -939,7 +939,12 @@ class Refused(AttachCase):
         path = os.path.join(self.folder, "file")
         pathlib.Path(path).touch()
         said = self.heapctl("attach", process.pid, code=1, env={"HEAPCTL_DIR": path})[1]
-        self.assertIn(f"HEAPCTL_DIR, {path}, is not a folder (", said)
+        self.assertIn(f"HEAPCTL_DIR, {path}, is not a folder (set HEAPCTL_DIR to a folder, or remove {path})", said)
+        link = os.path.join(self.folder, "link")
+        os.symlink(self.folder, link)
+        for verb in ("attach", "status", "detach"):
+            said = self.heapctl(verb, process.pid, code=1, env={"HEAPCTL_DIR": link})[1]
+            self.assertIn(f"(set HEAPCTL_DIR to a folder itself, not to a link, or remove {link}", said, verb)
         self.assertNotIn("libheapctl", pathlib.Path(f"/proc/{process.pid}/maps").read_text())
 
     def test_a_folder_that_the_agent_cannot_make(self):
@@ -1086,6 +1091,7 @@ func main() { C.malloc(100); os.Stdout.WriteString("ready\\n"); time.Sleep(time.
             self.assertIn("it is a Go program", said)
             self.assertIn("net/http/pprof", said)
             self.assertNotIn("glibc's arenas", said)
+        self.assertIn("start it with heapctl run to see what its C code allocates", self.words("attach", process.pid, code=1))
 
 
 class Offered(AttachCase):

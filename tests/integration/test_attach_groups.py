@@ -129,7 +129,8 @@ class Groups(RoomCase):
         group.pids.append(process.pid)
         self.assertEqual(process.stdout.readline(), b"ready\n")
         group.write(file, int(group.read("memory.current" if group.is_second else "memory.usage_in_bytes")) + MIB // 2)
-        self.assert_refused(process.pid, r"its control group has [0-9.]+ [KM]iB left up to its limit of memory, and the agent may take [0-9.]+ MiB")
+        self.assert_refused(process.pid, r"its control group has [0-9.]+ [KM]iB left up to its limit of memory, and the agent may take [0-9.]+ MiB"
+                            rf".*raise the limit \({file}; ")
         group.write(file, 1024 * MIB)
         self.attach(process.pid)
         self.detach(process.pid)
