@@ -166,6 +166,7 @@ def plot(curves, path):
                      f'<text x="{left - 8}" y="{y(p) + 4:.1f}" text-anchor="end" fill="#656d76">{p:.0%}</text>')
     for n in LENGTHS:
         lines.append(f'<text x="{x(n):.1f}" y="{height - 22}" text-anchor="middle" fill="#656d76">{n}</text>')
+    lines.append(f'<text x="{(left + width - 20) / 2:g}" y="{height - 5}" text-anchor="middle" fill="#656d76">profiles</text>')
     for at, (label, colour, powers, bounds, replaced_bounds) in enumerate(curves):
         lines.append(f'<text x="{left - 44 + 250 * at}" y="54" fill="{colour}">{label}</text>')
         for values, style in ((bounds, 'stroke-dasharray="6 4"'), (replaced_bounds, 'stroke-dasharray="1.5 3"'), (powers, 'stroke-width="2"')):
