@@ -149,6 +149,11 @@ static void read_line(
 		return;
 	}
 	sample.stack = add_stack(reader, &parsed);
+	if (reader->profile->stacks[sample.stack].depth > PROFILE_STACK_LIMIT) {
+		in->position = (const unsigned char *)line->text;
+		cursor_fail(in, PROFILE_STACK_PROBLEM);
+		return;
+	}
 	sample.counters[PROFILE_INUSE_SPACE] = parsed.value;
 	profile_add_sample(reader->profile, &sample);
 	if (profile_is_full(reader->profile))

@@ -15,7 +15,6 @@
 #include "profile/text_profile.h"
 
 enum {
-	MAX_STACK_DEPTH = 65536,
 	MIN_HEADER = 3, /* words after the first two */
 	MAX_HEADER = 1024,
 };
@@ -106,8 +105,8 @@ static bool read_record(
 	const uint64_t depth = read_word(in, format);
 	struct cursor ahead = *in;
 
-	if (cursor_ok(in) && depth > MAX_STACK_DEPTH)
-		cursor_fail(in, "a stack of more than 65536 frames");
+	if (cursor_ok(in) && depth > PROFILE_STACK_LIMIT)
+		cursor_fail(in, PROFILE_STACK_PROBLEM);
 	if (!cursor_ok(in))
 		return false;
 	if (depth != 0 && read_word(&ahead, format) == 0) {

@@ -463,6 +463,8 @@ static size_t read_stack(
 		const uint32_t location = u64_table_find(&reader->location_ids, id);
 		if (location == U64_TABLE_NONE)
 			cursor_fail(in, "unknown location id");
+		else if (depth == PROFILE_STACK_LIMIT)
+			cursor_fail(in, PROFILE_STACK_PROBLEM);
 		*XAPPEND(reader->stack, depth, reader->stack_capacity) = location;
 	}
 	return depth;

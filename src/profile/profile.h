@@ -64,6 +64,13 @@ enum profile_kind {
 #define PROFILE_COUNT_LIMIT 0x1p63
 #define PROFILE_COUNT_PROBLEM "a count that no process reaches: damaged"
 
+/*
+ * jemalloc's own limit is 128 frames by default and can be raised. The same for all readers, so
+ * that what one of them reads can be written in any format and read again.
+ */
+enum { PROFILE_STACK_LIMIT = 65536 };
+#define PROFILE_STACK_PROBLEM "a stack of more than 65536 frames"
+
 /* Of what a sample counts as allocated, what was freed soon: heapctl's sampler says how soon. */
 struct profile_temporary {
 	size_t sample; /* in profile.samples */

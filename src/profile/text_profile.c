@@ -84,11 +84,7 @@ uint64_t text_hexadecimal(struct cursor *in)
 	return value;
 }
 
-enum {
-	/* jemalloc's own limit is 128 frames by default and can be raised. */
-	MAX_STACK_DEPTH = 65536,
-	KEPT_UNKNOWN_LINES = 32,
-};
+enum { KEPT_UNKNOWN_LINES = 32 };
 
 /*
  * The hash of a stack is made of those of its addresses, so that it is known before locations are.
@@ -149,8 +145,8 @@ static void read_address(struct text_profile *text, size_t depth)
 
 	if (after != ' ' && after != '\n' && after != '\r' && after != '\t')
 		cursor_fail(in, "an address was expected");
-	if (depth == MAX_STACK_DEPTH)
-		cursor_fail(in, "a stack of more than 65536 frames");
+	if (depth == PROFILE_STACK_LIMIT)
+		cursor_fail(in, PROFILE_STACK_PROBLEM);
 	text->stack_addresses = xgrow(text->stack_addresses, &text->depth_capacity, depth + 1,
 		sizeof *text->stack_addresses);
 	text->stack_addresses[depth] = address;

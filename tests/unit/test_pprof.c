@@ -229,6 +229,25 @@ static void references_to_nothing_are_refused(void **state)
 	}
 }
 
+static void a_stack_has_a_limit(void **state)
+{
+	(void)state;
+	const size_t size = PROFILE_STACK_LIMIT + 1;
+	CLEANUP(free_cleanup) char *locations = malloc(size);
+	struct builder builder;
+
+	assert_non_null(locations);
+	memset(locations, 5, size);
+	builder_init(&builder);
+	type(&builder, "inuse_space", "bytes");
+	add_common(&builder);
+	strings(&builder);
+	proto_put_bytes(&builder.message, SAMPLE_LOCATION_ID, locations, size);
+	close_message(&builder, PPROF_SAMPLE);
+	assert_refused(builder.out.data, builder.out.size, "a stack of more than 65536 frames");
+	builder_deinit(&builder);
+}
+
 static void a_profile_is_kept_within_bounds(void **state)
 {
 	(void)state;
@@ -483,6 +502,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(sample_types_are_understood_by_their_parts),
 	cmocka_unit_test(what_cannot_be_shown_is_refused),
 	cmocka_unit_test(references_to_nothing_are_refused),
+	cmocka_unit_test(a_stack_has_a_limit),
 	cmocka_unit_test(a_profile_is_kept_within_bounds),
 	cmocka_unit_test(a_piece_of_the_beginning_is_reported_as_one),
 	cmocka_unit_test(every_truncation_is_survived),

@@ -150,6 +150,25 @@ static void a_bad_collapsed_line_is_reported_with_its_place(void **state)
 	assert_text_refused("a;b 1\na;", "byte 6: it ends in the middle of a stack");
 }
 
+/* As its addresses are in the other formats: what is read can be written as `--raw`. */
+static void a_collapsed_stack_has_a_limit(void **state)
+{
+	(void)state;
+	enum { FRAME_BYTES = 2, FIRST_BYTES = 6 };
+	const size_t size = FIRST_BYTES + (PROFILE_STACK_LIMIT + 1) * FRAME_BYTES + 1;
+	CLEANUP(free_cleanup) char *text = malloc(size);
+	assert_non_null(text);
+	memcpy(text, "a;b 1\n", FIRST_BYTES);
+	for (size_t i = FIRST_BYTES; i + FRAME_BYTES < size; i += FRAME_BYTES)
+		memcpy(text + i, "f;", FRAME_BYTES);
+	memcpy(text + size - 2, " 1", 2);
+
+	assert_refused(text, size, "byte 6: a stack of more than 65536 frames");
+	memcpy(text + FIRST_BYTES, "ff", 2);
+	CLEANUP(profile_cleanup) struct profile *profile = must_read(text, size);
+	assert_int_equal(profile->stacks[profile->samples[1].stack].depth, PROFILE_STACK_LIMIT);
+}
+
 static void what_is_no_profile_is_refused(void **state)
 {
 	(void)state;
@@ -172,6 +191,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(contention_becomes_nanoseconds),
 	cmocka_unit_test(reads_collapsed_stacks),
 	cmocka_unit_test(a_bad_collapsed_line_is_reported_with_its_place),
+	cmocka_unit_test(a_collapsed_stack_has_a_limit),
 	cmocka_unit_test(what_is_no_profile_is_refused),
 };
 UNIT_MAIN(tests)
