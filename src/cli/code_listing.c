@@ -425,6 +425,49 @@ static bool write_page(const struct report_session *session, const struct view *
 	return true;
 }
 
+static bool has_program(const struct report_session *session, const char *module)
+{
+	size_t count = 0;
+	const struct symbol_module_report *const reports =
+		symbolizer_reports(session->symbolizer, &count);
+
+	for (size_t i = 0; i < count; i++) {
+		if (reports[i].file[0] != '\0' &&
+			strcmp(path_base_name(reports[i].path), module) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Whether functions match, and all of their names came with the profile. */
+static bool has_names_alone(
+	const struct report_session *session, const struct view *view, struct pattern *pattern)
+{
+	CLEANUP(buffer_deinit) struct buffer scratch = BUFFER_OR_EXIT;
+	bool any = false;
+
+	for (size_t i = 0; i < view->node_count; i++) {
+		const struct view_node *const node = &view->nodes[i];
+		if (node->function[0] == '\0' ||
+			!filter_matches_function(pattern, &scratch, node->function))
+			continue;
+		if (has_program(session, node->module))
+			return false;
+		any = true;
+	}
+	return any;
+}
+
+static bool no_address(const char *pattern, struct error *err)
+{
+	error_set(err, ERROR_NOT_FOUND,
+		"the profile has names that match '%.100s', without addresses in a program that "
+		"was read",
+		pattern);
+	return error_hint(err, "give a profile with addresses and without names, as heapctl dump "
+			       "writes it");
+}
+
 static bool no_match(const char *pattern, struct error *err)
 {
 	error_set(err, ERROR_NOT_FOUND,
@@ -442,10 +485,13 @@ static bool has_lines(const struct view *view)
 }
 
 /* Without debug information there is no line to show, whatever the pattern is. */
-static bool no_source(const struct view *view, const char *pattern, struct error *err)
+static bool no_source(const struct report_session *session, const struct view *view,
+	struct pattern *pattern, const char *text, struct error *err)
 {
 	if (view->node_count == 0 || has_lines(view))
-		return no_match(pattern, err);
+		return no_match(text, err);
+	if (has_names_alone(session, view, pattern))
+		return no_address(text, err);
 	error_set(err, ERROR_NOT_FOUND,
 		"no function has source lines: the programs lack debug information");
 	return error_hint(err, "use --disasm, which needs none, or install the debug files");
@@ -461,7 +507,8 @@ static bool annotate_assembly(const struct report_session *session, const struct
 
 	routine_list_init(&list, session, view, pattern);
 	if (list.count == 0)
-		return no_match(text, err);
+		return has_names_alone(session, view, pattern) ? no_address(text, err)
+							       : no_match(text, err);
 	if (kind == REPORT_WEBLIST)
 		return write_page(session, view, &list, objdump, out, err);
 	for (size_t i = 0; i < list.count; i++) {
@@ -489,5 +536,5 @@ bool code_listing_annotate(const struct report_session *session,
 		       pattern_check(pattern, err);
 	bool any = false;
 	write_source(session, view, pattern, out, &any);
-	return pattern_check(pattern, err) && (any || no_source(view, text, err));
+	return pattern_check(pattern, err) && (any || no_source(session, view, pattern, text, err));
 }

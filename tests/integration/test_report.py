@@ -284,6 +284,17 @@ class Report(unittest.TestCase):
         self.assertIn("(use --disasm, which needs none", run("report", "--list=.", profile, code=1).stderr.decode())
         self.assertIn("--text lists the functions", run("report", "--list=no_such", self.first, code=1).stderr.decode())
 
+    def test_code_of_names_without_addresses(self):
+        """Only the program has it, and only an address leads there."""
+        named, stacks = self.path("named.raw"), self.path("stacks.txt")
+        pathlib.Path(named).write_text(text("report", "--raw", self.first))
+        pathlib.Path(stacks).write_text("main;load_table 4096\n")
+        for output, profile in ("disasm", named), ("weblist", named), ("disasm", stacks), ("weblist", stacks), ("list", stacks):
+            said = run("report", f"--{output}=^load_table$", profile, code=1).stderr.decode()
+            self.assertIn("has names that match '^load_table$', without addresses in a program", said)
+            self.assertIn("(give a profile with addresses and without names, as heapctl dump", said)
+            self.assertIn("--text lists the functions", run("report", f"--{output}=no_such", named, code=1).stderr.decode())
+
     # What is shown
 
     def test_functions(self):
