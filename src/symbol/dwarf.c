@@ -144,6 +144,8 @@ static bool answer_streamed(struct dwarf_reader *reader, const struct elf_image 
 
 const char *dwarf_hint(const struct error *err)
 {
+	if (err->kind == ERROR_UNSUPPORTED)
+		return "compile it with -gdwarf-5 and -gz=zlib";
 	return err->kind == ERROR_MEMORY ? "raise the limit of the address space (ulimit -v)"
 					 : DWARF_DAMAGE_HINT;
 }

@@ -37,6 +37,7 @@ struct dwarf_stream {
 	struct info_piece
 		*filling; /* begins with the unit that the last piece has only a part of */
 	uint64_t read_bytes;
+	bool has_units;	    /* without any, the whole section says why */
 	bool has_all_units; /* the rest is not a unit */
 	bool has_padding;   /* and zeros are in front of it, so there may be more units */
 
@@ -192,8 +193,10 @@ static uint64_t find_units(struct dwarf_stream *stream, struct info_piece *piece
 		}
 		unit.is_of_piece = true;
 		piece->whole_bytes = unit.limit;
-		if (dwarf_unit_is_readable(&unit))
-			*XAPPEND(piece->units, piece->unit_count, piece->unit_capacity) = unit;
+		if (!dwarf_unit_is_readable(&unit))
+			continue;
+		*XAPPEND(piece->units, piece->unit_count, piece->unit_capacity) = unit;
+		stream->has_units = true;
 	}
 	return 0;
 }
@@ -433,7 +436,7 @@ enum dwarf_stream_result dwarf_stream_run(struct dwarf *dwarf,
 		dwarf_abbrevs_free(stream.tables[i].abbrevs);
 	free(stream.tables);
 	/* Not before: the other sections have to be loaded. */
-	if (stream.has_padding && stream.result == DWARF_STREAM_ANSWERED)
+	if ((stream.has_padding || !stream.has_units) && stream.result == DWARF_STREAM_ANSWERED)
 		stream.result = DWARF_STREAM_UNSUITED;
 	if (stream.is_prepared && stream.result == DWARF_STREAM_ANSWERED &&
 		!dwarf_claims_settle(&stream.claims, answers))

@@ -115,9 +115,11 @@ bool dwarf_unit_read_header(struct dwarf *dwarf, struct cursor *in, struct dwarf
 	return true;
 }
 
+enum { MIN_VERSION = 2, MAX_VERSION = 5 };
+
 bool dwarf_unit_is_readable(const struct dwarf_unit *unit)
 {
-	return unit->encoding.version >= 2 && unit->encoding.version <= 5 &&
+	return unit->encoding.version >= MIN_VERSION && unit->encoding.version <= MAX_VERSION &&
 	       (unit->encoding.address_bytes == 8 || unit->encoding.address_bytes == 4);
 }
 
@@ -166,11 +168,22 @@ static bool skip_padding(struct dwarf *dwarf, struct cursor *in)
 	return true;
 }
 
+static bool refuse_units(const struct dwarf *dwarf, unsigned version, struct error *err)
+{
+	if (version > MAX_VERSION)
+		return error_set(err, ERROR_UNSUPPORTED,
+			"%s: its debug information is of DWARF %u, and heapctl reads %d to %d",
+			dwarf->path, version, MIN_VERSION, MAX_VERSION);
+	return error_set(err, ERROR_INPUT, "%s: .debug_info: it is damaged: no unit can be read",
+		dwarf->path);
+}
+
 static bool find_units(struct dwarf *dwarf, struct error *err)
 {
 	const struct elf_bytes *const info = &dwarf->sections[DWARF_INFO];
 	struct cursor in = cursor_over(info->data, info->size);
 	struct dwarf_unit unit;
+	unsigned unread_version = 0;
 
 	while (cursor_left(&in) > 0) {
 		if (skip_padding(dwarf, &in))
@@ -179,13 +192,13 @@ static bool find_units(struct dwarf *dwarf, struct error *err)
 			dwarf_note_damage(dwarf, "a unit outside .debug_info");
 			break;
 		}
-		if (!dwarf_unit_is_readable(&unit))
-			continue;
-		*XAPPEND(dwarf->units, dwarf->unit_count, dwarf->unit_capacity) = unit;
+		if (dwarf_unit_is_readable(&unit))
+			*XAPPEND(dwarf->units, dwarf->unit_count, dwarf->unit_capacity) = unit;
+		else
+			unread_version = unit.encoding.version;
 	}
 	return dwarf->unit_count != 0 || info->size == 0 ||
-	       error_set(err, ERROR_INPUT, "%s: .debug_info: it is damaged: no unit can be read",
-		       dwarf->path);
+	       refuse_units(dwarf, unread_version, err);
 }
 
 static bool take_memory(const struct dwarf *dwarf, uint64_t bytes, struct error *err)

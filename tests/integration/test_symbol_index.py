@@ -384,6 +384,21 @@ class Use(IndexCase):
                 module = self.ask_tool(path, self.addresses)[1]
                 self.assertEqual("get an undamaged copy of the file", module["hint"])
 
+    def test_another_version_of_dwarf_is_no_damage(self):
+        path = os.path.join(self.folder, "newer.debug")
+        contents = bytearray(pathlib.Path(self.program).read_bytes())
+        offset, size = re.search(r"\.debug_info +PROGBITS +\w+ (\w+) (\w+)", run("readelf", "-SW", self.program)).groups()
+        at, limit = int(offset, 16), int(offset, 16) + int(size, 16)
+        while at < limit:
+            contents[at + 4] = 6
+            at += 4 + int.from_bytes(contents[at:at + 4], "little")
+        pathlib.Path(path).write_bytes(contents)
+        why, hint = f"{path}: its debug information is of DWARF 6, and heapctl reads 2 to 5", "compile it with -gdwarf-5 and -gz=zlib"
+        result = self.heapctl("symbols", "index", path)
+        self.assertIn(f"{why} ({hint})\n", result.stderr)
+        module = self.ask_tool(path, self.addresses)[1]
+        self.assertEqual((why, hint), (module["problem"], module["hint"]))
+
     def test_padding_is_no_damage(self):
         """Between units and at the end, as some linkers write it."""
         info, padded, path = (os.path.join(self.folder, name) for name in ("info", "padded", "padded.debug"))

@@ -37,6 +37,7 @@ struct debug_file {
 	struct buffer abbrev;
 	struct buffer aranges;
 	size_t unit_count;
+	bool is_newer;		    /* than what can be read: all units */
 	unsigned function_count;    /* of all units, also of those that cover the same code */
 	struct elf_builder builder; /* of the plain sections */
 	struct elf_image image;
@@ -102,7 +103,7 @@ static void add_unit(struct debug_file *file, enum listing listing)
 	static const char directory[] = "/a/folder/of/sources";
 
 	u32(&file->info, 0);
-	u16(&file->info, 4);
+	u16(&file->info, file->is_newer ? 6 : 4);
 	u32(&file->info, 0);
 	u8(&file->info, 8);
 	u8(&file->info, UNIT);
@@ -228,14 +229,20 @@ static enum dwarf_stream_result run(struct debug_file *file, const struct elf_pa
 	const enum dwarf_stream_result result =
 		dwarf_stream_run(&dwarf, &request, answers, arenas, err);
 	if (result == DWARF_STREAM_ANSWERED) {
+		CLEANUP(buffer_deinit) struct buffer damage = BUFFER_OR_EXIT;
 		assert_true(dwarf_reader_new(&file->image, &search, "/src/program", &whole, err));
 		dwarf_plan(whole, asked->vaddrs, asked->is_function, asked->addresses.count);
 		for (size_t i = 0; i < dwarf_job_count(whole); i++)
 			dwarf_run_job(whole, i);
 		assert_same(answers, dwarf_answers(whole), asked->addresses.count);
+		assert_int_equal(
+			dwarf_is_damaged(whole, &damage), atomic_load(&dwarf.damage) != NULL);
 		dwarf_reader_free(whole);
 	}
-	if (result == DWARF_STREAM_UNSUITED) {
+	if (result == DWARF_STREAM_UNSUITED && file->is_newer) {
+		assert_false(dwarf_load_info(&dwarf, &file->image, false, err));
+		assert_contains(err->message, "DWARF 6, and heapctl reads 2 to 5");
+	} else if (result == DWARF_STREAM_UNSUITED) {
 		assert_true(dwarf_load_info(&dwarf, &file->image, false, err));
 		for (size_t i = 0; i < dwarf.unit_count; i++)
 			(void)dwarf_unit_root(&dwarf.units[i]);
@@ -336,6 +343,23 @@ static void units_behind_padding_are_left_to_the_whole_section(void **state)
 	for (unsigned threads = 1; threads <= 3; threads++)
 		assert_int_equal(
 			run(&file, &info, &asked, threads, 333, &err), DWARF_STREAM_UNSUITED);
+}
+
+static void why_no_unit_is_read_is_left_to_the_whole_section(void **state)
+{
+	(void)state;
+	CLEANUP(file_deinit) struct debug_file file = { 0 };
+	CLEANUP(asked_deinit) struct asked asked = { 0 };
+	struct error err;
+
+	file_init(&file);
+	file.is_newer = true;
+	for (unsigned i = 0; i < 10; i++)
+		add_unit(&file, LISTED);
+	finish(&file, true);
+	asked_init(&asked, file.unit_count, true);
+	const struct elf_packed info = packed_info(&file);
+	assert_int_equal(run(&file, &info, &asked, 1, 333, &err), DWARF_STREAM_UNSUITED);
 }
 
 static void add_reference(struct debug_file *file)
@@ -524,6 +548,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(the_first_of_two_units_at_an_address_answers),
 	cmocka_unit_test(what_follows_the_units_is_ignored),
 	cmocka_unit_test(units_behind_padding_are_left_to_the_whole_section),
+	cmocka_unit_test(why_no_unit_is_read_is_left_to_the_whole_section),
 	cmocka_unit_test(units_that_refer_to_others_are_left_to_the_whole_section),
 	cmocka_unit_test(references_to_others_are_found_before_anything_is_unpacked),
 	cmocka_unit_test(an_address_that_an_earlier_unit_answers_is_not_offered_again),
