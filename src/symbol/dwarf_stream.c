@@ -156,14 +156,13 @@ static uint64_t unit_bytes(struct cursor in)
 	return length > UINT64_MAX - header ? UINT64_MAX : length + header;
 }
 
-enum { MAX_PADDING_BYTES = 64 };
-
-/* What is no unit; of the alignment at the end of a section nothing is to be said. */
-static void check_rest(struct dwarf_stream *stream, uint64_t unit, uint64_t size)
+/* What is no unit, as for the reader of the whole section. */
+static void check_rest(
+	struct dwarf_stream *stream, const struct cursor *rest, uint64_t unit, uint64_t size)
 {
 	static const uint64_t ZERO_UNIT_BYTES = 4;
 
-	if (size <= MAX_PADDING_BYTES)
+	if (cursor_left(rest) == size && dwarf_is_alignment(rest))
 		return;
 	if (unit == ZERO_UNIT_BYTES)
 		stream->has_padding = true;
@@ -180,15 +179,18 @@ static uint64_t find_units(struct dwarf_stream *stream, struct info_piece *piece
 		struct cursor in = cursor_over(piece->bytes, piece->size);
 		struct dwarf_unit unit;
 		cursor_seek(&in, piece->whole_bytes);
+		const struct cursor rest = in;
 		const uint64_t bytes = unit_bytes(in);
 		if (bytes > cursor_left(&in) && bytes <= limit - piece->whole_bytes)
 			return piece->whole_bytes + bytes;
+		if (piece->size < limit && limit - piece->whole_bytes <= DWARF_MAX_ALIGNMENT_BYTES)
+			return limit;
 		if (bytes == 0 && piece->size < limit)
 			return piece->size + 1;
 		/* Also where the section ends, and with it the units. */
 		if (!dwarf_unit_read_header(stream->dwarf, &in, &unit)) {
 			stream->has_all_units = true;
-			check_rest(stream, bytes, limit - piece->whole_bytes);
+			check_rest(stream, &rest, bytes, limit - piece->whole_bytes);
 			break;
 		}
 		unit.is_of_piece = true;

@@ -141,12 +141,16 @@ static size_t count_zeros(const unsigned char *data, size_t size)
 	return count;
 }
 
-void dwarf_check_padding(struct dwarf *dwarf, const struct cursor *rest, const char *damage)
+bool dwarf_is_alignment(const struct cursor *rest)
 {
-	enum { MAX_ALIGNMENT_BYTES = 64 };
 	const size_t left = cursor_left(rest);
 
-	if (left > MAX_ALIGNMENT_BYTES || (left != 0 && count_zeros(rest->position, left) != left))
+	return left <= DWARF_MAX_ALIGNMENT_BYTES && count_zeros(rest->position, left) == left;
+}
+
+void dwarf_check_padding(struct dwarf *dwarf, const struct cursor *rest, const char *damage)
+{
+	if (!dwarf_is_alignment(rest))
 		dwarf_note_damage(dwarf, damage);
 }
 

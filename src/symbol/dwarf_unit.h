@@ -136,7 +136,12 @@ bool dwarf_unit_is_readable(const struct dwarf_unit *unit);
 /* Notes what cannot be decoded, so that answers may be missing. Reading goes on behind it. */
 void dwarf_note_damage(struct dwarf *dwarf, const char *damage);
 
-/* The same where what is left of a unit is more than zeros that align the next one. */
+enum { DWARF_MAX_ALIGNMENT_BYTES = 64 };
+
+/* Whether what is left is nothing but zeros that align what follows. */
+bool dwarf_is_alignment(const struct cursor *rest);
+
+/* Notes it as damage where it is not. */
 void dwarf_check_padding(struct dwarf *dwarf, const struct cursor *rest, const char *damage);
 
 /* work_budget_spend and work_budget_spend_batched on the file's budget. */

@@ -37,7 +37,8 @@ struct debug_file {
 	struct buffer abbrev;
 	struct buffer aranges;
 	size_t unit_count;
-	bool is_newer;		    /* than what can be read: all units */
+	bool is_newer; /* than what can be read: all units */
+	bool is_damaged;
 	unsigned function_count;    /* of all units, also of those that cover the same code */
 	struct elf_builder builder; /* of the plain sections */
 	struct elf_image image;
@@ -235,8 +236,8 @@ static enum dwarf_stream_result run(struct debug_file *file, const struct elf_pa
 		for (size_t i = 0; i < dwarf_job_count(whole); i++)
 			dwarf_run_job(whole, i);
 		assert_same(answers, dwarf_answers(whole), asked->addresses.count);
-		assert_int_equal(
-			dwarf_is_damaged(whole, &damage), atomic_load(&dwarf.damage) != NULL);
+		assert_int_equal(dwarf_is_damaged(whole, &damage), file->is_damaged);
+		assert_int_equal(atomic_load(&dwarf.damage) != NULL, file->is_damaged);
 		dwarf_reader_free(whole);
 	}
 	if (result == DWARF_STREAM_UNSUITED && file->is_newer) {
@@ -320,7 +321,34 @@ static void what_follows_the_units_is_ignored(void **state)
 		add_unit(&file, i % 2 == 0 ? LISTED : UNLISTED);
 	for (unsigned i = 0; i < 1000; i++)
 		u32(&file.info, UINT32_MAX - i);
+	file.is_damaged = true;
 	check_all_ways(&file);
+}
+
+static void short_rests_are_damage_as_in_the_whole_section(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *bytes;
+		size_t size;
+		bool is_damage;
+	} rests[] = {
+		{ "\0\0\0", 3, false },
+		{ "\0\0\0\0\0\0\0\0\0", 9, false },
+		{ "\1", 1, true },
+		{ "\0\0\1", 3, true },
+		{ "\0\0\1\0\0\0\0", 7, true },
+		{ "\xff\xff\xff\xff\0\0\0\0", 8, true },
+	};
+
+	for (size_t i = 0; i < sizeof rests / sizeof *rests; i++) {
+		CLEANUP(file_deinit) struct debug_file file = { 0 };
+		file_init(&file);
+		add_unit(&file, LISTED);
+		buffer_append(&file.info, rests[i].bytes, rests[i].size);
+		file.is_damaged = rests[i].is_damage;
+		check_all_ways(&file);
+	}
 }
 
 /* Some linkers leave zeros between units. */
@@ -547,6 +575,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(units_that_aranges_do_not_list_are_found),
 	cmocka_unit_test(the_first_of_two_units_at_an_address_answers),
 	cmocka_unit_test(what_follows_the_units_is_ignored),
+	cmocka_unit_test(short_rests_are_damage_as_in_the_whole_section),
 	cmocka_unit_test(units_behind_padding_are_left_to_the_whole_section),
 	cmocka_unit_test(why_no_unit_is_read_is_left_to_the_whole_section),
 	cmocka_unit_test(units_that_refer_to_others_are_left_to_the_whole_section),
