@@ -442,18 +442,25 @@ const char *dwarf_alternate_problem(const struct dwarf_reader *reader)
 	return reader->alternate_problem;
 }
 
+static bool append_damage(const struct dwarf *dwarf, struct buffer *problem)
+{
+	const char *const damage = atomic_load(&dwarf->damage);
+
+	if (damage != NULL)
+		buffer_printf(
+			problem, "%s: its debug information is damaged: %s", dwarf->path, damage);
+	return damage != NULL;
+}
+
 bool dwarf_is_damaged(const struct dwarf_reader *reader, struct buffer *problem)
 {
-	const struct dwarf *damaged = &reader->dwarf;
+	return append_damage(&reader->dwarf, problem) ||
+	       (reader->has_alternate && append_damage(&reader->alternate, problem));
+}
 
-	if (atomic_load(&damaged->damage) == NULL)
-		damaged = dwarf_splits_damaged(&reader->splits);
-	if (damaged == NULL && reader->has_alternate &&
-		atomic_load(&reader->alternate.damage) != NULL)
-		damaged = &reader->alternate;
-	if (damaged == NULL)
-		return false;
-	buffer_printf(problem, "%s: its debug information is damaged: %s", damaged->path,
-		atomic_load(&damaged->damage));
-	return true;
+bool dwarf_has_damaged_split(const struct dwarf_reader *reader, struct buffer *problem)
+{
+	const struct dwarf *const damaged = dwarf_splits_damaged(&reader->splits);
+
+	return damaged != NULL && append_damage(damaged, problem);
 }

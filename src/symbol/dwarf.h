@@ -80,6 +80,9 @@ const char *dwarf_alternate_problem(const struct dwarf_reader *reader);
 /* Appends what could not be decoded, with its file, and returns true; false where all could. */
 bool dwarf_is_damaged(const struct dwarf_reader *reader, struct buffer *problem);
 
+/* The same of a split file: names, files and lines of what is not inlined are in the program. */
+bool dwarf_has_damaged_split(const struct dwarf_reader *reader, struct buffer *problem);
+
 /* What the user can do about the three. */
 #define DWARF_SPLIT_HINT                                                                     \
 	"put the .dwo files of this build where they were compiled, or its .dwp beside the " \

@@ -45,6 +45,7 @@ struct module_work {
 	struct elf_image other_debug; /* with DWARF, where that of `debug` is damaged */
 	struct elf_image mini;	      /* the one inside .gnu_debugdata */
 	struct dwarf_reader *dwarf;
+	bool has_damaged_split;
 	struct symbol_index *index;   /* then there is no `dwarf`; answers are missing if damaged */
 	struct elf_image index_image; /* empty where the index is `image` */
 	const struct dwarf_answer *index_answers;

@@ -567,7 +567,7 @@ static void explain_missing_debug(struct symbol_module *module, const char *pack
 
 void module_explain(struct symbol_module *module, const char *package)
 {
-	const struct module_work *const work = module->work;
+	struct module_work *const work = module->work;
 
 	if (work->image.data == NULL || has_full_index(work) || module->report.problem[0] != '\0' ||
 		strcmp(module->path, "[vdso]") == 0)
@@ -588,9 +588,15 @@ void module_explain(struct symbol_module *module, const char *package)
 		set_damaged(module, buffer_string(&problem), DWARF_DAMAGE_HINT);
 		return;
 	}
+	CLEANUP(buffer_deinit) struct buffer damage = BUFFER_OR_EXIT;
+	work->has_damaged_split = dwarf_has_damaged_split(work->dwarf, &damage);
 	const char *const split = dwarf_split_problem(work->dwarf);
 	const char *const alternate = dwarf_alternate_problem(work->dwarf);
-	if (split != NULL) {
+	if (work->has_damaged_split) {
+		buffer_printf(&problem, "inlined functions of some units are missing: %s",
+			buffer_string(&damage));
+		set_problem(module, buffer_string(&problem), DWARF_DAMAGE_HINT);
+	} else if (split != NULL) {
 		buffer_printf(&problem, "inlined functions of some units are missing: %s", split);
 		set_problem(module, buffer_string(&problem), DWARF_SPLIT_HINT);
 	} else if (alternate != NULL) {
@@ -639,7 +645,7 @@ void module_finish(struct symbol_module *module)
 	 * each time, so nothing is cached.
 	 */
 	if (work->image.data != NULL && work->search.problem.size == 0 &&
-		!module->report.is_damaged)
+		!module->report.is_damaged && !work->has_damaged_split)
 		module_cache_store(module, &work->image, &work->search);
 	if (module->options->no_demangle)
 		forget_demangled(module);

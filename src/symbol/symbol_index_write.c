@@ -246,7 +246,8 @@ static bool check_complete(const struct making *making, const char *path, struct
 			path);
 		return error_hint(err, "get the file from where it was built");
 	}
-	if (making->dwarf != NULL && dwarf_is_damaged(making->dwarf, &damage)) {
+	if (making->dwarf != NULL && (dwarf_is_damaged(making->dwarf, &damage) ||
+					     dwarf_has_damaged_split(making->dwarf, &damage))) {
 		error_set(err, ERROR_INPUT, "%s", buffer_string(&damage));
 		return error_hint(err, "%s", DWARF_DAMAGE_HINT);
 	}

@@ -626,6 +626,22 @@ class Split(SymbolCase):
             package.write_bytes(contents)
             self.assertEqual(f"inlined functions of some units are missing: {package}{why}", self.ours(path, addresses)[1]["problem"])
 
+    def test_a_damaged_file_lacks_inlined_functions_alone(self):
+        """Names, files and lines of the rest are in the program."""
+        path = self.build(flags=["-g", "-gdwarf-5", "-gsplit-dwarf"])
+        addresses = addresses_in(path)
+        whole, _ = self.ours(path, addresses)
+        dwo = pathlib.Path(path).parent / "shapes.dwo"
+        contents = bytearray(dwo.read_bytes())
+        offset, size = (int(number, 16) for number in re.search(r"\.debug_info\.dwo +PROGBITS +\w+ (\w+) (\w+)", run("readelf", "-SW", dwo)).groups())
+        contents[offset + size // 2:offset + size] = bytes(size - size // 2)
+        dwo.write_bytes(contents)
+        mine, module = self.ours(path, addresses)
+        self.assertTrue(all(frames and frames[-1][0] for frames in mine))
+        self.assertEqual([frames[0][1:] for frames in whole], [frames[0][1:] for frames in mine])
+        self.assertEqual("get an undamaged copy of the file", module["hint"])
+        self.assert_incomplete(path, addresses, f"inlined functions of some units are missing: {dwo}: its debug information is damaged: ")
+
     def test_gcc_dwarf5(self):
         self.check_split("gcc", ["-gdwarf-5"])
 
