@@ -385,6 +385,7 @@ static void describe(struct profile *out, const struct view_input *inputs, size_
 	out->duration_ms = first->duration_ms;
 	out->program = profile_intern(out, profile_main_path(first));
 	out->sampler = profile_intern(out, first->sampler);
+	out->sampling = profile_intern(out, first->sampling);
 	out->is_sampled_from_start = first->is_sampled_from_start;
 	out->has_mapped = first->has_mapped;
 	out->has_entries = first->has_entries;

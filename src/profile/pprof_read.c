@@ -155,6 +155,17 @@ static bool refuse_columns(const struct pprof_reader *reader, struct error *err)
 	return error_hint(err, "heap, CPU and contention profiles can be shown");
 }
 
+/* Written anew as a comment when the profile is, so it is none until then. */
+static bool take_sampling(struct profile *profile, const char *text)
+{
+	static const char words[] = PROFILE_SAMPLING_WORDS;
+
+	if (profile->sampling[0] != '\0' || strncmp(text, words, sizeof words - 1) != 0)
+		return false;
+	profile->sampling = text;
+	return true;
+}
+
 /* Fields of the profile that are a single number each. */
 static void read_attributes(struct pprof_reader *reader)
 {
@@ -186,7 +197,8 @@ static void read_attributes(struct pprof_reader *reader)
 		case PPROF_COMMENT:
 			while (proto_repeated(&in, &field, &comment)) {
 				const char *const text = string_at(reader, &in, comment);
-				profile_add_own_comment(profile, text);
+				if (!take_sampling(profile, text))
+					profile_add_own_comment(profile, text);
 			}
 			break;
 		default:

@@ -31,6 +31,7 @@ struct profile *profile_new(const char *name)
 	profile->program = profile_intern(profile, "");
 	profile->process_name = profile->program;
 	profile->sampler = profile->program;
+	profile->sampling = profile->program;
 	profile->drop_frames = profile->program;
 	profile->keep_frames = profile->program;
 	profile->default_counter = PROFILE_INUSE_SPACE;
@@ -439,9 +440,11 @@ static void describe_since(const struct profile *profile, struct buffer *out)
 
 void profile_describe_sampling(const struct profile *profile, struct buffer *out)
 {
-	if (profile->sampler[0] == '\0')
+	if (profile->sampler[0] == '\0') {
+		buffer_append_string(out, profile->sampling);
 		return;
-	buffer_printf(out, "sampled by %s", profile->sampler);
+	}
+	buffer_printf(out, PROFILE_SAMPLING_WORDS "%s", profile->sampler);
 	if (profile->is_sampled_from_start)
 		buffer_append_string(out, " from the start");
 	else if (profile->sampled_since_ms > 0)

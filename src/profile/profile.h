@@ -139,7 +139,8 @@ struct profile {
 	int64_t duration_ms;	  /* of the interval it covers; 0 for a snapshot */
 	const char *program;	  /* path of the executable where the input says it; "" otherwise */
 	const char *process_name; /* what the process was called; "" where the input does not say */
-	const char *sampler; /* what took the samples: "jemalloc", "heapctl"; "" where unknown */
+	const char *sampler;  /* what took the samples: "jemalloc", "heapctl"; "" where unknown */
+	const char *sampling; /* in words, where pprof has no more of it; "" otherwise */
 	bool is_sampled_from_start; /* of the process */
 	bool has_mapped;	    /* the program's own mappings are samples, too */
 	bool has_entries;	    /* functions were patched: calls within a module are seen */
@@ -201,6 +202,9 @@ static inline bool profile_lacks_errors(const struct profile *profile)
 
 /* Whether its samples begin with an attach of the agent to the running process. */
 bool profile_is_since_attach(const struct profile *profile);
+
+/* Of the words below: a comment of pprof that begins with it has them. */
+#define PROFILE_SAMPLING_WORDS "sampled by "
 
 /*
  * Appends "sampled by heapctl since 2026-11-23 01:35:12 UTC, without what was allocated before", or

@@ -335,8 +335,10 @@ class Provenance(SamplerCase):
         path = os.path.join(self.folder, "said.heap")
         self.heapctl("dump", pid, "-o", path)
         report = json.loads(self.heapctl("report", "--json", path)[0])
-        comments = gzip.decompress(subprocess.run([HEAPCTL, "report", "--pprof", path], capture_output=True, check=True).stdout)
-        self.assertIn(report["sampling"].encode(), comments)
+        pprof = subprocess.run([HEAPCTL, "report", "--pprof", path], capture_output=True, check=True).stdout
+        self.assertIn(report["sampling"].encode(), gzip.decompress(pprof))
+        read_again = subprocess.run([HEAPCTL, "report", "--json", "-"], input=pprof, capture_output=True, check=True).stdout
+        self.assertEqual(report["sampling"], json.loads(read_again)["sampling"])
         self.assertIn(report["sampling"], self.heapctl("report", "--flame", path)[0])
         return report["sampling"], ask(self.socket_of(pid), "/v1/status")[1]
 

@@ -446,6 +446,7 @@ static void sets_sampled_objects_apart(void **state)
 	struct profile_sample sample = { .counters = { 2, 2048, 0, 0 } };
 	const struct profile profile = { .weighting = PROFILE_EXPONENTIAL,
 		.sampler = "",
+		.sampling = "",
 		.interval_bytes = 524288,
 		.samples = &sample,
 		.sample_count = 1 };

@@ -374,6 +374,32 @@ static void writes_what_it_reads(void **state)
 	}
 }
 
+static void keeps_how_it_was_sampled(void **state)
+{
+	(void)state;
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
+	CLEANUP(buffer_deinit) struct buffer wanted = BUFFER_OR_EXIT;
+	buffer_printf(&text,
+		"%s#sampling heapctl since 1763716881123 attached 1763716881100 at 1763717601200\n",
+		heap_text);
+	struct profile *profile = must_read_text(buffer_string(&text));
+	profile_describe_sampling(profile, &wanted);
+	assert_contains(buffer_string(&wanted), "since the attach 12 min earlier");
+
+	/* Also when it is written again. */
+	for (int i = 0; i < 2; i++) {
+		CLEANUP(buffer_deinit) struct buffer said = BUFFER_OR_EXIT;
+		struct profile *const again =
+			written_and_read(profile, profile->samples, profile->sample_count, false);
+		profile_describe_sampling(again, &said);
+		assert_string_equal(buffer_string(&said), buffer_string(&wanted));
+		assert_int_equal(again->comment_count, 0);
+		profile_free(profile);
+		profile = again;
+	}
+	profile_free(profile);
+}
+
 static void threads_are_labels(void **state)
 {
 	(void)state;
@@ -507,6 +533,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_piece_of_the_beginning_is_reported_as_one),
 	cmocka_unit_test(every_truncation_is_survived),
 	cmocka_unit_test(writes_what_it_reads),
+	cmocka_unit_test(keeps_how_it_was_sampled),
 	cmocka_unit_test(threads_are_labels),
 	cmocka_unit_test(the_first_thread_keeps_its_number),
 	cmocka_unit_test(rounding_keeps_the_sum),
