@@ -81,13 +81,18 @@ static void append_p(struct buffer *out, double p)
 		buffer_printf(out, p < 0.0001 ? "%-9.0e" : "%-9.4f", p);
 }
 
+static struct quantity_text half_width(double low, double high)
+{
+	return isnan(low) ? (struct quantity_text){ "?" }
+			  : quantity_format(QUANTITY_BYTES, (high - low) / 2, false);
+}
+
 static void print_top(const struct fleet_options *options, const struct fleet_finding *finding,
 	struct buffer *out)
 {
 	buffer_printf(out, "%11s  ± %-10s %6.0f  ",
 		quantity_format(QUANTITY_BYTES, finding->value, false).text,
-		quantity_format(QUANTITY_BYTES, (finding->high - finding->low) / 2, false).text,
-		finding->hosts);
+		half_width(finding->low, finding->high).text, finding->hosts);
 	append_service(out, options, finding);
 }
 
@@ -127,7 +132,7 @@ static void print_outlier(const struct fleet_finding *finding, struct buffer *ou
 	buffer_printf(out, " %14s %14s %7.1f %11s  ± %-10s %11s  ", rate(finding->rate, own),
 		rate(finding->base_rate, usual), finding->t,
 		quantity_format(QUANTITY_BYTES, finding->value, false).text,
-		quantity_format(QUANTITY_BYTES, (finding->high - finding->low) / 2, false).text,
+		half_width(finding->low, finding->high).text,
 		quantity_format(QUANTITY_BYTES, finding->base, false).text);
 	append_printable(out, finding->host);
 	buffer_append_string(out, "  ");
@@ -163,8 +168,7 @@ static void print_head(const struct fleet_options *options, const struct fleet_f
 	case FLEET_TOP:
 		buffer_printf(out, "in use: %s ± %s\n%11s  %-12s %6s  site\n",
 			quantity_format(QUANTITY_BYTES, findings->total, false).text,
-			quantity_format(QUANTITY_BYTES, (total.high - total.low) / 2, false).text,
-			"bytes", "± (95%)", "hosts");
+			half_width(total.low, total.high).text, "bytes", "± (95%)", "hosts");
 		break;
 	case FLEET_GROWTH:
 		if (findings->is_daily)
@@ -358,8 +362,7 @@ void fleet_print_hosts(
 			(struct estimate){ host->inuse_bytes, host->inuse_variance, 0 });
 		buffer_printf(out, "%11s  ± %-10s %11s %9" PRIu64 " %9" PRIu64 "  %-19s  ",
 			quantity_format(QUANTITY_BYTES, host->inuse_bytes, false).text,
-			quantity_format(QUANTITY_BYTES, (interval.high - interval.low) / 2, false)
-				.text,
+			half_width(interval.low, interval.high).text,
 			host->rss_bytes == 0
 				? "-"
 				: quantity_format(QUANTITY_BYTES, (double)host->rss_bytes, false)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sites as a view, which every renderer draws. */
+#include <math.h>
 #include <string.h>
 
 #include "base/xalloc.h"
@@ -61,6 +62,7 @@ static void add_findings(struct view_maker *maker, const struct fleet_findings *
 	static const char *others = "[smaller sites]";
 	double rest = findings->total, variance = findings->total_variance;
 
+	maker->view->lacks_errors |= isnan(findings->total_variance);
 	for (size_t i = 0; i < findings->count; i++) {
 		add_finding(maker, &findings->items[i], has_services, is_base);
 		rest -= findings->items[i].value;

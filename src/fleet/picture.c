@@ -2,6 +2,7 @@
 #include "fleet/picture.h"
 
 #include <jansson.h>
+#include <math.h>
 
 #include "base/json_writer.h"
 #include "fleet/question_parts.h"
@@ -72,6 +73,17 @@ void fleet_picture_write(const struct fleet_picture *picture, struct buffer *out
 	buffer_append_char(out, '\n');
 }
 
+/* Null where it is unknown. */
+static bool is_variance(const json_t *value)
+{
+	return json_is_number(value) || json_is_null(value);
+}
+
+static double variance_of(const json_t *value)
+{
+	return json_is_null(value) ? NAN : json_number_value(value);
+}
+
 static bool is_site(const json_t *site)
 {
 	const json_t *const frames = json_array_get(site, FRAMES);
@@ -82,7 +94,8 @@ static bool is_site(const json_t *site)
 		!json_is_array(frames))
 		return false;
 	for (size_t column = VALUE; column < FRAMES; column++)
-		if (!json_is_number(json_array_get(site, column)))
+		if (!json_is_number(json_array_get(site, column)) &&
+			!(column == VARIANCE && is_variance(json_array_get(site, column))))
 			return false;
 	json_array_foreach(frames, index, frame)
 	{
@@ -98,7 +111,7 @@ static void read_site(struct fleet_findings *findings, const json_t *site)
 
 	finding->service = question_take_text(findings, site, SERVICE);
 	finding->value = json_number_value(json_array_get(site, VALUE));
-	finding->variance = json_number_value(json_array_get(site, VARIANCE));
+	finding->variance = variance_of(json_array_get(site, VARIANCE));
 	finding->objects = json_number_value(json_array_get(site, OBJECTS));
 	finding->samples = json_number_value(json_array_get(site, SAMPLES));
 	question_take_frames(findings, finding, json_array_get(site, FRAMES));
@@ -111,10 +124,10 @@ static bool read_side(const json_t *side, struct fleet_findings *findings)
 	json_t *site;
 
 	if (!json_is_number(json_object_get(side, "total")) ||
-		!json_is_number(json_object_get(side, "variance")) || !json_is_array(sites))
+		!is_variance(json_object_get(side, "variance")) || !json_is_array(sites))
 		return false;
 	findings->total = json_number_value(json_object_get(side, "total"));
-	findings->total_variance = json_number_value(json_object_get(side, "variance"));
+	findings->total_variance = variance_of(json_object_get(side, "variance"));
 	json_array_foreach(sites, index, site)
 	{
 		if (!is_site(site))

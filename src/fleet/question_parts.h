@@ -24,6 +24,9 @@ enum { QUESTION_MIN_SNAPSHOTS = 3 }; /* of a process: fewer have no slope that s
 #define QUESTION_PROCESS "service, host, pid, started"
 #define QUESTION_PROCESS_OF_VERSION "service, version, host, pid, started"
 
+/* Of a row of `sample`: nan where its profile does not say how it was sampled. */
+#define QUESTION_VARIANCE "if(sampling_interval = 0, nan, inuse_variance)"
+
 /* The site of each stack, by the row that has most names (fleet/schema.h). */
 #define QUESTION_SITES "(SELECT stack, argMax(site, rank) AS site FROM stack GROUP BY stack)"
 

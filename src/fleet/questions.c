@@ -45,7 +45,7 @@ bool fleet_ask_sites(struct clickhouse *clickhouse, const struct fleet_scope *sc
 		"SELECT service, site, hosts, b, v, o, n, frames FROM (SELECT service, site, "
 		"uniqExact(host) AS hosts, sum(b1) AS b, sum(v1) AS v, sum(o1) AS o, sum(n1) AS n "
 		"FROM (SELECT service, host, stack, sum(inuse_bytes) AS b1, "
-		"sum(inuse_variance) AS v1, sum(inuse_objects) AS o1, sum(samples) AS n1");
+		"sum(" QUESTION_VARIANCE ") AS v1, sum(inuse_objects) AS o1, sum(samples) AS n1");
 	question_append_samples(&query, scope, true);
 	buffer_printf(&query,
 		" GROUP BY service, host, stack) ALL INNER JOIN " QUESTION_SITES " USING stack "

@@ -105,8 +105,8 @@ static uint32_t row_of(struct row_maker *maker, uint32_t at)
  * The samples of a row. Those of several lines are the ones that one line would need to have the
  * same estimates.
  */
-static void set_samples(const struct profile *profile, struct fleet_row *row,
-	const struct estimate sums[2], const double *counters)
+static void set_samples(const struct profile *profile, uint64_t interval_bytes,
+	struct fleet_row *row, const struct estimate sums[2], const double *counters)
 {
 	if (row->samples == 0 && profile->weighting == PROFILE_EXPONENTIAL) {
 		row->samples = counters[PROFILE_INUSE_OBJECTS];
@@ -114,8 +114,7 @@ static void set_samples(const struct profile *profile, struct fleet_row *row,
 		return;
 	}
 	const double mean = sums[1].value / sums[0].value;
-	const double p =
-		profile->interval_bytes == 0 ? 1 : -expm1(-mean / (double)profile->interval_bytes);
+	const double p = interval_bytes == 0 ? 1 : -expm1(-mean / (double)interval_bytes);
 	row->samples = sums[0].value * p;
 	row->sampled_bytes = sums[1].value * p;
 }
@@ -131,7 +130,8 @@ static void add_sample(struct row_maker *maker, const struct profile_sample *sam
 	unsample(maker->profile, counters, estimates);
 	estimate_add(&maker->sums[2 * row], estimates[PROFILE_INUSE_OBJECTS]);
 	estimate_add(&maker->sums[2 * row + 1], estimates[PROFILE_INUSE_SPACE]);
-	set_samples(maker->profile, &maker->rows->items[row], &maker->sums[2 * row], counters);
+	set_samples(maker->profile, maker->rows->interval_bytes, &maker->rows->items[row],
+		&maker->sums[2 * row], counters);
 	maker->rows->inuse_bytes += estimates[PROFILE_INUSE_SPACE].value;
 	maker->rows->inuse_variance += estimates[PROFILE_INUSE_SPACE].variance;
 }
@@ -167,7 +167,10 @@ bool fleet_rows_make(const struct profile *profile, struct fleet_rows *rows, str
 	CLEANUP(maker_deinit) struct row_maker maker = { .profile = profile, .rows = rows };
 	if (!stack_namer_init(&maker.namer, profile, err))
 		return false;
-	*rows = (struct fleet_rows){ .interval_bytes = profile->interval_bytes };
+	*rows = (struct fleet_rows){ .interval_bytes =
+					     profile->is_complete ? 1 : profile->interval_bytes };
+	if (profile_lacks_errors(profile))
+		rows->inuse_variance = NAN;
 	arena_init(&rows->texts);
 	u64_table_init(&maker.by_stack, hash_seed());
 	buffer_init(&maker.scratch, &memory_or_exit);

@@ -30,8 +30,8 @@ struct fleet_row {
 struct fleet_rows {
 	struct fleet_row *items; /* one for each stack */
 	size_t count, capacity;
-	uint64_t interval_bytes;
-	double inuse_bytes, inuse_variance;
+	uint64_t interval_bytes; /* 1 where nothing was left to samples; 0 where it is unknown */
+	double inuse_bytes, inuse_variance; /* the variance is NAN where the interval is unknown */
 	struct arena texts;
 };
 

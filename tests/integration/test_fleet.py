@@ -85,6 +85,25 @@ class Sending(FleetCase):
         # Wherever the program was loaded, its stacks are the same.
         self.assertEqual(self.database.rows("SELECT uniqExact(stack) FROM sample"), [["2"]])
 
+    def test_what_does_not_say_how_it_was_sampled_has_an_unknown_error(self):
+        body = "heap profile: 3: 3000 [3: 3000] @ heapprofile\n3: 3000 [3: 3000] @ 0x400210 0x400110\n\nMAPPED_LIBRARIES:\n400000-500000 r-xp 00000000 00:00 1 /bin/x\n"
+        for host, text in ("exact", body), ("unknown", f"--- symbol\nbinary=/bin/x\n0x40010f main\n0x40020f parse\n---\n--- heap\n{body}"):
+            path = pathlib.Path(self.folder, f"api.{len(host)}.0.i0.heap")
+            path.write_text(text)
+            self.send(path, "--host", host)
+        asked = {words[-1]: json.loads(self.fleet("top", *words)) for words in (["--json", "--host", "exact"], ["--json", "--host", "unknown"], ["--json"])}
+        errors = {name: (found["total_standard_error"], found["sites"][0]["standard_error"], found["sites"][0]["interval95"]) for name, found in asked.items()}
+        self.assertEqual(errors["unknown"], (None, None, [None, None]))
+        self.assertAlmostEqual(errors["exact"][1], 0)
+        self.assertEqual(errors["exact"][0], 0)
+        self.assertEqual((asked["--json"]["total_bytes"], errors["--json"][0]), (6000, None))
+        for question in ("top", "hosts"):
+            self.assertRegex(self.fleet(question, "--host", "unknown"), r"KiB +± \? ")
+        hosts = {host["host"]: host["standard_error"] for host in json.loads(self.fleet("hosts", "--json"))["hosts"]}
+        self.assertEqual(hosts, {"exact": 0, "unknown": None})
+        picture = json.loads(self.fleet("flame", "--host", "unknown", "--json"))
+        self.assertEqual((picture["total"]["value"], picture["total"]["standard_error"]), (3000, None))
+
     def test_a_rebuilt_program_has_the_same_sites(self):
         stack = ("main", "serve", "parse")
         self.send(self.write("api.1.0.i0.heap", {stack: 5}), "--host", "a")

@@ -108,6 +108,24 @@ static void a_row_has_what_was_sampled(void **state)
 	assert_true(fabs(rows.inuse_variance - 3 * 1e6 * (1 - p) / (p * p)) < 1e-3);
 }
 
+static void an_unknown_interval_is_an_unknown_error(void **state)
+{
+	(void)state;
+	static const char sum[] = "heap profile: 3: 3000 [3: 3000] @ heapprofile\n"
+				  "3: 3000 [3: 3000] @ 0x400210 0x400110\n";
+	CLEANUP(buffer_deinit) struct buffer named = BUFFER_OR_EXIT;
+	buffer_printf(&named, "--- symbol\n0x40020f parse\n---\n--- heap\n%s", sum);
+	CLEANUP(fleet_rows_deinit) struct fleet_rows unknown = rows_of(buffer_string(&named));
+	CLEANUP(fleet_rows_deinit) struct fleet_rows exact = rows_of(sum);
+
+	assert_int_equal(unknown.interval_bytes, 0);
+	assert_true(isnan(unknown.inuse_variance));
+	assert_true(unknown.inuse_bytes == 3000);
+	assert_int_equal(exact.interval_bytes, 1);
+	assert_true(exact.inuse_variance == 0);
+	assert_true(exact.items[0].sampled_bytes == 3000);
+}
+
 /* Two lines of one stack, as pprof has by the size of objects: the estimates stay. */
 static void lines_of_one_stack_add_up(void **state)
 {
@@ -209,6 +227,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(keys_are_the_same_on_every_machine),
 	cmocka_unit_test(a_stack_has_names_without_the_allocators),
 	cmocka_unit_test(a_row_has_what_was_sampled),
+	cmocka_unit_test(an_unknown_interval_is_an_unknown_error),
 	cmocka_unit_test(lines_of_one_stack_add_up),
 	cmocka_unit_test(profiles_of_other_kinds_are_refused),
 	cmocka_unit_test(lines_have_what_ends_lines_and_columns_escaped),

@@ -28,6 +28,9 @@ function halfInterval(value, error) {
   return Math.hypot(QUANTILE * error, step);
 }
 
+/* Shown when it is known. */
+const errorOf = ({ bytes: value, standard_error: error }) => error === null || Number.isNaN(error) ? '' : ` \u00b1 ${bytes(halfInterval(value, error))}`;
+
 const find = (key, otherwise) => TIMES.find(([name]) => name === key) ?? TIMES.find(([name]) => name === otherwise);
 
 class Fleet {
@@ -150,7 +153,7 @@ class Fleet {
       group.hosts++;
       group.processes += row.processes;
       group.bytes += row.bytes;
-      group.variance += row.standard_error ** 2;
+      group.variance += row.standard_error === null ? NaN : row.standard_error ** 2;
       group.rss_bytes += row.rss_bytes ?? 0;
       group.last_ms = Math.max(group.last_ms, row.last_ms);
       groups.set(key, group);
@@ -173,7 +176,7 @@ class Fleet {
           : el('a', { href: this.link({ show: 'flame', service: row.service, version: row.version, host: '' }) }, row.version)),
         hasHosts ? el('td', { 'data-label': 'Host' }, el('a', { href: this.link({ show: 'flame', service: row.service, version: row.version, host: row.host }) }, row.host))
           : el('td.number', { 'data-label': 'Hosts' }, count(row.hosts)),
-        el('td.number', { 'data-label': 'In use' }, el('span', el('b', bytes(row.bytes)), el('span.quiet', ` \u00b1 ${bytes(halfInterval(row.bytes, row.standard_error))}`))),
+        el('td.number', { 'data-label': 'In use' }, el('span', el('b', bytes(row.bytes)), el('span.quiet', errorOf(row)))),
         el('td.number', { 'data-label': 'RSS' }, row.rss_bytes ? bytes(row.rss_bytes) : el('span.quiet', 'unknown')),
         el('td.number', { 'data-label': 'Processes' }, count(row.processes)),
         el('td.whole', { 'data-label': 'Last' }, dateTime(row.last_ms))))));
