@@ -18,11 +18,19 @@ bool shared_library_open(
 
 #else
 
+/* Of the reason as glibc words it, and with what musl puts in front. */
+static const char *skip_words_of_musl(const char *reason)
+{
+	static const char words[] = "Error loading shared library ";
+
+	return reason + (strncmp(reason, words, sizeof words - 1) == 0 ? sizeof words - 1 : 0);
+}
+
 bool shared_library_open(
 	const char *name, const char *package, void **library_ret, struct error *err)
 {
 	void *const library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-	const char *const reason = library == NULL ? dlerror() : "";
+	const char *const reason = library == NULL ? skip_words_of_musl(dlerror()) : "";
 
 	if (library == NULL && strncmp(reason, name, strlen(name)) == 0 &&
 		strstr(reason, "No such file") != NULL) {

@@ -39,7 +39,8 @@ static void one_that_cannot_be_loaded_is_not_called_missing(void **state)
 	(void)state;
 	assert_false(shared_library_open("/dev/null", "libnowhere1", &library, &err));
 	assert_int_equal(err.kind, ERROR_UNSUPPORTED);
-	assert_string_equal(err.message, "/dev/null cannot be loaded: /dev/null: file too short");
+	/* "file too short", or with musl "Exec format error". */
+	assert_contains(err.message, "/dev/null cannot be loaded: /dev/null: ");
 	assert_non_null(strstr(err.hint, "apt install --reinstall libnowhere1"));
 }
 
