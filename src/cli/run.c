@@ -179,7 +179,7 @@ static int record(struct recording *recording, const struct recorded_command *pr
 	struct error err;
 	int exit_code = 0;
 
-	const pid_t pid = recording_start(start_program, program, &err);
+	const pid_t pid = recording_start(recording, start_program, program, &err);
 	if (program->listen_fd >= 0)
 		close(program->listen_fd);
 	if (pid < 0)
@@ -366,19 +366,24 @@ const struct verb verb_run = {
 	.arguments = "[--activate] [--sample BYTES] [--mapped] [--listen ADDR] [--record FILE] "
 		     "[--] CMD...",
 	.summary = "start a program with the agent, ready to be profiled",
-	.description = "Starts CMD with the agent, ready to be profiled, by exec: the pid stays "
-		       "the same. The program keeps its allocator. jemalloc's profiler is enabled "
-		       "but inactive (prof:true,prof_active:false); with any other allocator "
-		       "heapctl takes the samples. --jemalloc preloads jemalloc instead, which has "
-		       "more statistics and settings.\n\n"
-		       "Options for jemalloc in the environment are kept, and --conf overrides "
-		       "them; mistakes in them are reported. Programs that CMD starts get no "
-		       "agent, unless --exe names them.\n\n"
-		       "With --record heapctl stays as the parent: it forwards signals, saves the "
-		       "profile when CMD exits and returns its exit status (128 and the signal's "
-		       "number when it was killed). Before it forwards SIGINT, SIGTERM, SIGQUIT or "
-		       "SIGHUP, or a SIGUSR1, SIGUSR2 or SIGALRM that CMD does not handle, it "
-		       "takes a profile, in case CMD does not exit normally.",
+	.description =
+		"Starts CMD with the agent, ready to be profiled, by exec: the pid stays "
+		"the same. The program keeps its allocator. jemalloc's profiler is enabled "
+		"but inactive (prof:true,prof_active:false); with any other allocator "
+		"heapctl takes the samples. --jemalloc preloads jemalloc instead, which has "
+		"more statistics and settings.\n\n"
+		"Options for jemalloc in the environment are kept, and --conf overrides "
+		"them; mistakes in them are reported. Programs that CMD starts get no "
+		"agent, unless --exe names them.\n\n"
+		"With --record heapctl stays as the parent: it forwards signals, saves the "
+		"profile when CMD exits and returns its exit status (128 and the signal's "
+		"number when it was killed). Before it forwards SIGINT, SIGTERM, SIGQUIT or "
+		"SIGHUP, or a SIGUSR1, SIGUSR2 or SIGALRM that CMD does not handle, it "
+		"takes a profile, in case CMD does not exit normally. At a terminal CMD has "
+		"a process group of its own, so that Ctrl-C reaches heapctl first; a CMD that "
+		"reads from the terminal gets it, and Ctrl-C with it. What is sent to a "
+		"whole process group or control group (timeout without a terminal, "
+		"systemctl stop) ends CMD without a profile unless CMD handles it.",
 	.examples = "heapctl run -- redis-server --port 6380\n"
 		    "# with a web page\n"
 		    "heapctl run --listen 127.0.0.1:7070 -- redis-server --port 6380\n"

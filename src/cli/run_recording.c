@@ -36,6 +36,7 @@ bool recording_open(const char *path, struct recording *recording, struct error 
 		return error_hint(err, "let TMPDIR name a folder that can be written");
 	}
 	snprintf(recording->prefix, sizeof recording->prefix, "%s/exit", recording->folder);
+	terminal_job_init(&recording->job);
 	return true;
 }
 
@@ -67,15 +68,17 @@ void recording_cleanup(struct recording *recording)
 	output_discard(&recording->output);
 	if (recording->folder[0] == '\0')
 		return;
+	terminal_job_deinit(&recording->job);
 	for_each_file(recording, remove_file, NULL);
 	rmdir(recording->folder);
 	recording->folder[0] = '\0';
 }
 
 /*
- * The signals that are passed on: all that one process sends to another, but those of job control.
+ * The signals that are passed on: all that one process sends to another, and those of job control
+ * at a terminal.
  */
-static void passed_signals(sigset_t *set)
+static void passed_signals(const struct recording *recording, sigset_t *set)
 {
 	static const int numbers[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM,
 		SIGWINCH, SIGCONT, SIGCHLD };
@@ -83,6 +86,7 @@ static void passed_signals(sigset_t *set)
 	sigemptyset(set);
 	for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
 		sigaddset(set, numbers[i]);
+	terminal_job_add_signals(&recording->job, set);
 }
 
 /* Whether the program may end by it. Handlers of the first ones usually end it as well. */
@@ -105,15 +109,19 @@ static void take_profile(struct recording *recording, pid_t pid)
 	CLEANUP(fd_cleanup) int fd = -1;
 	struct target target;
 	struct error err;
-	char path[4300];
+	char path[4300], whole[4300];
 
 	if (!target_of_process(pid, &target, &err))
 		return;
 	snprintf(
 		recording->process_name, sizeof recording->process_name, "%s", target.process.name);
-	snprintf(path, sizeof path, "%s/signal", recording->folder);
+	/* The program may end meanwhile, by a signal before this one, whose profile is kept then.
+	 */
+	snprintf(path, sizeof path, "%s/signal.part", recording->folder);
+	snprintf(whole, sizeof whole, "%s/signal", recording->folder);
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0 || !agent_fetch_profile(&target, "/v1/profile", fd, path, &answer, &err))
+	if (fd < 0 || !agent_fetch_profile(&target, "/v1/profile", fd, path, &answer, &err) ||
+		rename(path, whole) != 0)
 		unlink(path);
 }
 
@@ -123,9 +131,10 @@ static void pass_on(struct recording *recording, pid_t pid, const siginfo_t *sig
 
 	if (may_end(pid, number))
 		take_profile(recording, pid);
-	/* What the terminal sends, it sends to the program as well. */
-	if (signal_info->si_code != SI_KERNEL)
-		kill(pid, number);
+	if (number == SIGTSTP)
+		terminal_job_stop(&recording->job);
+	else
+		terminal_job_signal(&recording->job, signal_info);
 }
 
 /*
@@ -149,8 +158,12 @@ static int wait_for_end(struct recording *recording, pid_t pid, const char *comm
 	siginfo_t signal_info;
 	int status = 0;
 
-	passed_signals(&set);
+	passed_signals(recording, &set);
 	for (;;) {
+		signal_info.si_pid = 0;
+		if (waitid(P_PID, (id_t)pid, &signal_info, WSTOPPED | WNOHANG) == 0 &&
+			signal_info.si_pid == pid)
+			terminal_job_has_stopped(&recording->job, signal_info.si_status);
 		signal_info.si_pid = 0;
 		if (waitid(P_PID, (id_t)pid, &signal_info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
 			signal_info.si_pid == pid) {
@@ -258,15 +271,18 @@ static bool save(struct recording *recording, pid_t pid, struct error *err)
 	return ok;
 }
 
-pid_t recording_start(recording_exec *exec, const void *context, struct error *err)
+pid_t recording_start(
+	struct recording *recording, recording_exec *exec, const void *context, struct error *err)
 {
 	sigset_t set;
 
-	passed_signals(&set);
+	passed_signals(recording, &set);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	const pid_t pid = fork();
 	if (pid < 0)
 		error_system(err, errno, "run: starting the program");
+	if (pid >= 0)
+		terminal_job_begin(&recording->job, pid > 0 ? pid : getpid());
 	if (pid == 0) {
 		exec(context);
 		_exit(EXIT_NOT_STARTED);
@@ -279,6 +295,7 @@ bool recording_finish(struct recording *recording, pid_t pid, const char *comman
 {
 	const int status = wait_for_end(recording, pid, command);
 
+	terminal_job_deinit(&recording->job);
 	*exit_code = WIFSIGNALED(status) ? EXIT_OF_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
 	/* The child has said why. */
 	return (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NOT_STARTED) ||

@@ -12,12 +12,14 @@
 
 #include "base/error.h"
 #include "cli/control.h"
+#include "cli/terminal_job.h"
 
 struct recording {
 	struct output output;
 	char folder[4096];     /* private; "" for none */
 	char prefix[4200];     /* of the profiles that the program writes there */
 	char process_name[64]; /* of the program, as far as it is known; "" */
+	struct terminal_job job;
 };
 
 /* Opens the output and makes the private folder. */
@@ -30,7 +32,8 @@ void recording_cleanup(struct recording *recording);
 typedef void recording_exec(const void *context);
 
 /* Forks, and calls `exec` in the child. The child's pid; -1 on failure. */
-MUST_CHECK pid_t recording_start(recording_exec *exec, const void *context, struct error *err);
+MUST_CHECK pid_t recording_start(
+	struct recording *recording, recording_exec *exec, const void *context, struct error *err);
 
 /*
  * Passes signals on until the program has ended, and saves its profile. `exit_code` is what heapctl

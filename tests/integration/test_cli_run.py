@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """heapctl run: what it preloads, sets, refuses; and --record."""
+import fcntl
 import json
 import os
 import pathlib
@@ -8,6 +9,7 @@ import shutil
 import signal
 import stat
 import subprocess
+import termios
 import unittest
 
 from processes import AGENT, PRELOAD, SANITIZED, HEAPCTL, Case, children_of, free_port, jemalloc_path, need, need_namespace, wait_until
@@ -411,6 +413,122 @@ class Recording(Case):
     def test_a_file_that_cannot_be_written_is_reported_beforehand(self):
         _, said = self.heapctl("run", "--record", "/nonexistent/x", "--", "true", code=1)
         self.assertIn("/nonexistent/x: No such file", said)
+
+
+class RecordingAtATerminal(Case):
+    """Signals of a terminal go to the whole group in its foreground."""
+    ENDED_BY_CTRL_C = "import signal, sys, time; signal.signal(signal.SIGINT, signal.SIG_DFL); kept = [bytes(50000) for _ in range(600)]; "
+    SLEEPS = ENDED_BY_CTRL_C + "print('run' 'ning', flush=True); time.sleep(600)"
+
+    def open_terminal(self, *command):
+        """A new one, of which the command is the session's leader, as a shell is."""
+        self.main, terminal = os.openpty()
+        self.shown = ""
+
+        def take():
+            os.setsid()
+            fcntl.ioctl(terminal, termios.TIOCSCTTY)
+        process = self.start(*command, stdin=terminal, stdout=terminal, stderr=terminal, cwd=self.folder, preexec_fn=take, env={"PS1": "prompt "})
+        os.close(terminal)
+        fcntl.fcntl(self.main, fcntl.F_SETFL, os.O_NONBLOCK)
+        return process
+
+    def tearDown(self):
+        if self.main is not None:
+            os.close(self.main)
+
+    def hang_up(self):
+        os.close(self.main)
+        self.main = None
+
+    def type(self, text):
+        self.shown = ""
+        os.write(self.main, text.encode())
+
+    def wait_for(self, text):
+        def has():
+            try:
+                self.shown += os.read(self.main, 65536).decode(errors="replace")
+            except (BlockingIOError, OSError):
+                pass
+            return text in self.shown
+        wait_until(has, lambda: f"{text!r} in {self.shown!r}")
+
+    def record(self, code):
+        process = self.open_terminal(HEAPCTL, "run", "--record", "out.heap", "--", python(), "-c", code)
+        self.wait_for("running")
+        child, = wait_until(lambda: children_of(process.pid), "the program")
+        self.wait_for_agent(child)
+        return process, child
+
+    def assert_recorded(self):
+        _, size = pathlib.Path(self.folder, "out.heap").read_text().splitlines()[1].split(":")[1:3]
+        self.assertGreater(int(size.split()[0]), 1_000_000)
+
+    def test_ctrl_c_is_passed_on_after_a_profile(self):
+        process, _ = self.record(self.SLEEPS)
+        self.type("\x03")
+        self.assertEqual(process.wait(60), 128 + signal.SIGINT)
+        self.assert_recorded()
+
+    def test_a_terminal_that_disconnects_ends_the_program(self):
+        process, child = self.record(self.SLEEPS)
+        self.hang_up()
+        self.assertEqual(process.wait(60), 128 + signal.SIGHUP)
+        self.assertFalse(os.path.exists(f"/proc/{child}"))
+        self.assert_recorded()
+
+    def test_ctrl_z_without_a_shell_stops_nothing(self):
+        """Nobody could let it continue."""
+        process, child = self.record(self.SLEEPS)
+        self.type("\x1a")
+        self.wait_for("^Z")
+        self.type("\x03")
+        self.assertEqual(process.wait(60), 128 + signal.SIGINT)
+
+    def test_a_program_that_reads_gets_the_terminal(self):
+        process, _ = self.record(self.ENDED_BY_CTRL_C + "print('run' 'ning', flush=True); print('got', sys.stdin.readline()); time.sleep(600)")
+        self.type("a line\n")
+        self.wait_for("got a line")
+        self.type("\x03")
+        self.assertEqual(process.wait(60), 128 + signal.SIGINT)
+
+    def test_a_shell_stops_and_continues_both(self):
+        self.open_terminal(need("bash"), "--norc", "-i")
+        self.wait_for("prompt ")
+        self.type(f"{HEAPCTL} run --record out.heap -- {python()} -c \"{self.SLEEPS}\"\n")
+        self.wait_for("running")
+        for _ in range(2):
+            self.type("\x1a")
+            self.wait_for("Stopped")
+            self.wait_for("prompt ")
+            self.type("fg\n")
+            self.wait_for(" -c ")
+        self.type("\x03")
+        self.wait_for("out.heap: ")
+        self.wait_for("prompt ")
+        self.type("echo ended' 'with $?\n")
+        self.wait_for(f"ended with {128 + signal.SIGINT}")
+        self.assert_recorded()
+
+    def test_the_terminal_goes_with_a_program_that_is_stopped(self):
+        """One that reads has it, and Ctrl-Z reaches the program alone."""
+        self.open_terminal(need("bash"), "--norc", "-i")
+        self.wait_for("prompt ")
+        self.type(f"{HEAPCTL} run --record out.heap -- cat\n")
+        self.wait_for("-- cat")
+        for word in ("one", "two"):
+            self.type(f"{word}\n")
+            self.wait_for(f"{word}\r\n{word}")
+            self.type("\x1a")
+            self.wait_for("Stopped")
+            self.wait_for("prompt ")
+            self.type("fg\n")
+            self.wait_for("-- cat")
+        self.type("\x04")
+        self.wait_for("prompt ")
+        self.type("echo ended' 'with $?\n")
+        self.wait_for("ended with 0")
 
 
 if __name__ == "__main__":
