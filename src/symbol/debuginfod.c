@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -139,11 +140,59 @@ static long bytes_max(const struct wanted_file *wanted)
 		       : (long)limit.rlim_cur;
 }
 
+/* The client chooses it in this order; debuginfod_find_debuginfo(3). */
+static void append_cache_folder(struct buffer *folder)
+{
+	const char *const chosen = getenv("DEBUGINFOD_CACHE_PATH");
+	const char *const caches = getenv("XDG_CACHE_HOME");
+	const char *const home = getenv("HOME");
+
+	if (chosen != NULL && chosen[0] != '\0') {
+		buffer_append_string(folder, chosen);
+		return;
+	}
+	buffer_printf(folder, "%s/.debuginfod_client_cache", home == NULL ? "/" : home);
+	if (access(buffer_string(folder), F_OK) == 0)
+		return;
+	buffer_clear(folder);
+	if (caches != NULL && caches[0] != '\0')
+		buffer_append_string(folder, caches);
+	else
+		buffer_printf(folder, "%s/.cache", home == NULL ? "/" : home);
+	buffer_append_string(folder, "/debuginfod_client");
+}
+
+/* Whether the client could not keep a file: it never came to ask, or could not write an answer. */
+static bool is_cache_failure(int errnum, const char *folder)
+{
+	struct stat status;
+
+	switch (errnum) {
+	case ENOENT: /* the client makes the folder, but not what is above it */
+		return stat(folder, &status) != 0;
+	case EACCES:
+	case EDQUOT:
+	case EEXIST:
+	case EIO: /* what curl could not write */
+	case ENOSPC:
+	case ENOTDIR:
+	case EPERM:
+	case EROFS:
+		return true;
+	default:
+		return false;
+	}
+}
+
 static void explain(
 	const struct wanted_file *wanted, int errnum, struct buffer *problem, struct buffer *hint)
 {
+	CLEANUP(buffer_deinit) struct buffer folder = BUFFER_OR_EXIT;
+
+	append_cache_folder(&folder);
+	const bool is_cache = is_cache_failure(errnum, buffer_string(&folder));
 	/* The servers do not have it: nothing to say. */
-	if (errnum == ENOENT)
+	if (errnum == ENOENT && !is_cache)
 		return;
 	buffer_clear(problem);
 	buffer_clear(hint);
@@ -163,6 +212,12 @@ static void explain(
 		buffer_append_string(hint,
 			"download it once with heapctl report --debuginfod, as the same user and "
 			"without that limit");
+	} else if (is_cache) {
+		buffer_printf(problem, "debuginfod's cache %s cannot be written: %s",
+			buffer_string(&folder), strerror(errnum));
+		buffer_append_string(hint,
+			"free space there, or set DEBUGINFOD_CACHE_PATH to a folder that can be "
+			"written");
 	} else {
 		buffer_printf(problem, "the debuginfod servers failed: %s", strerror(errnum));
 		buffer_append_string(hint, "check the URL and the network");

@@ -776,8 +776,8 @@ class Servers(BuiltOnce):
         self.server = DebugFileServer(self, {self.build_id: debug})
         self.url = self.server.url
 
-    def ask(self, *options, **others):
-        environment = dict(os.environ, DEBUGINFOD_CACHE_PATH=os.path.join(self.folder, "client"), DEBUGINFOD_URLS="")
+    def ask(self, *options, variables=None, **others):
+        environment = dict(os.environ, DEBUGINFOD_URLS="", **(variables or {"DEBUGINFOD_CACHE_PATH": os.path.join(self.folder, "client")}))
         return json.loads(run(TOOL, "--no-demangle", *options, self.stripped, *map(hex, self.addresses[:200]), env=environment, **others))
 
     def test_debug_file_is_downloaded_on_request(self):
@@ -800,6 +800,18 @@ class Servers(BuiltOnce):
         module = self.ask("--debuginfod", self.url, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)))["modules"][0]
         self.assertIn("has more than the 1048576 bytes that this process may write", module["problem"])
         self.assertEqual("dynamic", module["source"])
+
+    def test_a_cache_that_cannot_be_written_is_no_fault_of_the_servers(self):
+        file = pathlib.Path(self.folder, "file")
+        file.write_text("")
+        home = {"HOME": self.folder, "DEBUGINFOD_CACHE_PATH": ""}
+        for variables, cache, why in (({**home, "XDG_CACHE_HOME": str(file)}, f"{file}/debuginfod_client", "File exists"),
+                                      ({"DEBUGINFOD_CACHE_PATH": f"{file}/x"}, f"{file}/x", "Not a directory"),
+                                      ({"DEBUGINFOD_CACHE_PATH": f"{self.folder}/no/such"}, f"{self.folder}/no/such", "No such file or directory")):
+            module = self.ask("--debuginfod", self.url, variables=variables)["modules"][0]
+            self.assertEqual(f"debuginfod's cache {cache} cannot be written: {why}", module["problem"])
+            self.assertIn("DEBUGINFOD_CACHE_PATH", module["hint"])
+        self.assertEqual([], self.server.asked)
 
     def test_silent_server_ends_with_the_deadline(self):
         self.server.is_silent = True
