@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -34,6 +35,8 @@ struct debuginfod {
 	int (*find_source)(struct client *client, const unsigned char *build_id, int size,
 		const char *source, char **path);
 	void (*set_progress)(struct client *client, client_progress *progress);
+	void (*set_log)(struct client *client, int fd); /* NULL before elfutils 0.186 */
+	int log_fd;	  /* where the client says what the servers answered; -1 without it */
 	struct error why; /* there is no client */
 	int timeout_ms;
 	int64_t deadline_ms; /* 0 until the first download */
@@ -92,8 +95,16 @@ static void load_library(struct debuginfod *debuginfod)
 			return;
 	}
 	debuginfod->client = debuginfod->begin();
-	if (debuginfod->client != NULL)
-		debuginfod->set_progress(debuginfod->client, cancel_when_over);
+	if (debuginfod->client == NULL)
+		return;
+	debuginfod->set_progress(debuginfod->client, cancel_when_over);
+	void *const set_log = find_function(debuginfod, "debuginfod_set_verbose_fd");
+	memcpy(&debuginfod->set_log, &set_log, sizeof set_log);
+	/* With that variable, the user reads it. */
+	if (set_log != NULL && getenv("DEBUGINFOD_VERBOSE") == NULL)
+		debuginfod->log_fd = memfd_create("debuginfod", MFD_CLOEXEC);
+	if (debuginfod->log_fd >= 0)
+		debuginfod->set_log(debuginfod->client, debuginfod->log_fd);
 }
 
 struct debuginfod *debuginfod_new(const char *urls, int timeout_ms)
@@ -102,6 +113,7 @@ struct debuginfod *debuginfod_new(const char *urls, int timeout_ms)
 	char seconds[32];
 
 	debuginfod->timeout_ms = timeout_ms;
+	debuginfod->log_fd = -1;
 	pthread_mutex_init(&debuginfod->lock, NULL);
 	snprintf(seconds, sizeof seconds, "%d", timeout_ms < 1000 ? 1 : (timeout_ms + 999) / 1000);
 	setenv("DEBUGINFOD_URLS", urls, 1);
@@ -117,6 +129,8 @@ void debuginfod_free(struct debuginfod *debuginfod)
 		return;
 	if (debuginfod->client != NULL)
 		debuginfod->end(debuginfod->client);
+	if (debuginfod->log_fd >= 0)
+		close(debuginfod->log_fd);
 	/* The library stays loaded: curl behind it may have threads that still end. */
 	pthread_mutex_destroy(&debuginfod->lock);
 	free(debuginfod);
@@ -184,16 +198,128 @@ static bool is_cache_failure(int errnum, const char *folder)
 	}
 }
 
-static void explain(
-	const struct wanted_file *wanted, int errnum, struct buffer *problem, struct buffer *hint)
+/* What the client logged of a request; empty where it logs nothing. */
+static void read_log(const struct debuginfod *debuginfod, struct buffer *log)
+{
+	enum { LOG_BYTES_MAX = 64 * 1024 };
+	CLEANUP(free_cleanup) char *text = xmalloc(LOG_BYTES_MAX);
+
+	const ssize_t size =
+		debuginfod->log_fd < 0 ? 0 : pread(debuginfod->log_fd, text, LOG_BYTES_MAX, 0);
+	if (size > 0)
+		buffer_append(log, text, (size_t)size);
+}
+
+static void clear_log(const struct debuginfod *debuginfod)
+{
+	if (debuginfod->log_fd >= 0 && ftruncate(debuginfod->log_fd, 0) == 0)
+		(void)lseek(debuginfod->log_fd, 0, SEEK_SET);
+}
+
+/* Host and port of the URL that has this number in the log: users and passwords are not shown. */
+static void append_server(struct buffer *out, const char *log, const char *number)
+{
+	CLEANUP(free_cleanup)
+	char *line = xasprintf("\nurl %.*s ", (int)strcspn(number, " "), number);
+	const char *url = strstr(log, line);
+
+	url = url == NULL ? NULL : strstr(url, "://");
+	if (url == NULL)
+		return;
+	url += strlen("://");
+	const size_t size = strcspn(url, "/\n");
+	if (size == 0) /* file:// */
+		return;
+	const char *const login = memrchr(url, '@', size);
+	const char *const host = login == NULL ? url : login + 1;
+	buffer_append(out, host, (size_t)(url + size - host));
+	buffer_append_string(out, ": ");
+}
+
+/* The first answer that is neither a file nor that there is none, with the name of the server. */
+static void find_refusal(const char *log, struct buffer *answer)
+{
+	static const char response[] = "\nserver response ";
+	static const char detail[] = "\nurl ";
+
+	for (const char *at = log; (at = strstr(at, response)) != NULL;) {
+		const char *text = at + sizeof response - 1;
+		at = text + strcspn(text, "\n");
+		buffer_clear(answer);
+		if (strncmp(at, detail, sizeof detail - 1) == 0) {
+			const char *const number = at + sizeof detail - 1;
+			append_server(answer, log, number);
+			text = number + strcspn(number, " \n");
+			text += *text == ' ';
+		}
+		const size_t size = strcspn(text, "\n");
+		CLEANUP(free_cleanup) char *said = xstrndup(text, size);
+		/* The second one is of a server that is a folder. */
+		if (strstr(said, "error: 404") == NULL &&
+			strstr(said, "Couldn't open file") == NULL) {
+			/* What curl calls no error has no byte of a file. */
+			buffer_append_string(answer,
+				strcmp(said, "No error") == 0 ? "the answer is empty" : said);
+			return;
+		}
+	}
+	buffer_clear(answer);
+}
+
+static void hint_at_server(const char *answer, struct buffer *hint)
+{
+	const bool is_refused = strstr(answer, "error: 401") != NULL ||
+				strstr(answer, "error: 403") != NULL ||
+				strstr(answer, "error: 407") != NULL;
+
+	buffer_append_string(
+		hint, is_refused ? "give the server's token in the file of DEBUGINFOD_HEADERS_FILE"
+				 : "check the URL and the network");
+}
+
+/*
+ * The client keeps an answer without a file as an empty file, with which it answers for ten
+ * minutes. Which file a source has depends on the version of the client.
+ */
+static void hint_at_kept_miss(
+	const struct wanted_file *wanted, const char *folder, bool was_asked, struct buffer *hint)
+{
+	CLEANUP(free_cleanup)
+	char *path = xasprintf(
+		"%s/%s%s", folder, wanted->build_id, wanted->source == NULL ? "/debuginfo" : "");
+	struct stat status;
+
+	if (stat(path, &status) != 0 || (wanted->source == NULL && status.st_size != 0))
+		return;
+	if (was_asked)
+		buffer_append_string(hint, ", then ");
+	buffer_printf(hint, "remove %s%s%s", wanted->source == NULL ? "" : "the empty files in ",
+		path,
+		was_asked ? ", which keeps this answer for ten minutes"
+			  : " to ask the debuginfod servers again, which had no file less than ten "
+			    "minutes ago");
+}
+
+static void explain(const struct debuginfod *debuginfod, const struct wanted_file *wanted,
+	int errnum, struct buffer *problem, struct buffer *hint)
 {
 	CLEANUP(buffer_deinit) struct buffer folder = BUFFER_OR_EXIT;
+	CLEANUP(buffer_deinit) struct buffer log = BUFFER_OR_EXIT;
+	CLEANUP(buffer_deinit) struct buffer answer = BUFFER_OR_EXIT;
 
 	append_cache_folder(&folder);
+	read_log(debuginfod, &log);
+	find_refusal(buffer_string(&log), &answer);
 	const bool is_cache = is_cache_failure(errnum, buffer_string(&folder));
-	/* The servers do not have it: nothing to say. */
-	if (errnum == ENOENT && !is_cache)
+	const bool is_missing = errnum == ENOENT && !is_cache;
+	if (is_missing && answer.size == 0) {
+		if (problem->size == 0 && log.size != 0 &&
+			strstr(buffer_string(&log), "\ninit server ") == NULL) {
+			buffer_clear(hint);
+			hint_at_kept_miss(wanted, buffer_string(&folder), false, hint);
+		}
 		return;
+	}
 	buffer_clear(problem);
 	buffer_clear(hint);
 	if (errnum != EFBIG)
@@ -219,8 +345,12 @@ static void explain(
 			"free space there, or set DEBUGINFOD_CACHE_PATH to a folder that can be "
 			"written");
 	} else {
-		buffer_printf(problem, "the debuginfod servers failed: %s", strerror(errnum));
-		buffer_append_string(hint, "check the URL and the network");
+		const char *const why =
+			answer.size == 0 ? strerror(errnum) : buffer_string(&answer);
+		buffer_printf(problem, "the debuginfod servers failed: %s", why);
+		hint_at_server(why, hint);
+		if (is_missing)
+			hint_at_kept_miss(wanted, buffer_string(&folder), true, hint);
 	}
 }
 
@@ -234,19 +364,20 @@ static bool fetch(struct debuginfod *debuginfod, const struct wanted_file *wante
 	if (debuginfod->deadline_ms == 0)
 		debuginfod->deadline_ms = clock_monotonic_ms() + debuginfod->timeout_ms;
 	if (clock_monotonic_ms() >= debuginfod->deadline_ms) {
-		explain(wanted, ETIME, problem, hint);
+		explain(debuginfod, wanted, ETIME, problem, hint);
 		return false;
 	}
 	atomic_store(&current_deadline_ms, debuginfod->deadline_ms);
 	atomic_store(&current_is_too_long, false);
 	atomic_store(&current_bytes_max, bytes_max(wanted));
+	clear_log(debuginfod);
 	const int fd = wanted->source == NULL
 			       ? debuginfod->find_debuginfo(debuginfod->client, build_id, 0, &found)
 			       : debuginfod->find_source(
 					 debuginfod->client, build_id, 0, wanted->source, &found);
 	if (fd < 0) {
 		const bool is_late = clock_monotonic_ms() >= debuginfod->deadline_ms;
-		explain(wanted,
+		explain(debuginfod, wanted,
 			is_late				    ? ETIME
 			: atomic_load(&current_is_too_long) ? EFBIG
 							    : -fd,

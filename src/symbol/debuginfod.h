@@ -18,7 +18,8 @@ void debuginfod_free(struct debuginfod *debuginfod);
 
 /*
  * Downloads the debug file of a build-id, or finds it in the client's own cache, and sets `path`.
- * On failure `problem` and `hint` stay empty when the servers merely do not have it.
+ * On failure `problem` stays empty when the servers merely do not have it; where they were not
+ * asked again, because the client's cache keeps that answer, `hint` says what to remove.
  */
 bool debuginfod_fetch(struct debuginfod *debuginfod, const char *build_id, struct buffer *path,
 	struct buffer *problem, struct buffer *hint);

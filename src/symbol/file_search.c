@@ -195,6 +195,7 @@ static void note_useless(struct file_search *search, const struct buffer *refuse
 		return;
 	buffer_printf(&search->problem, "its %s cannot be used: ", what);
 	buffer_append(&search->problem, refused->data, refused->size);
+	buffer_clear(&search->hint);
 	buffer_append_string(&search->hint, hint);
 }
 
@@ -381,10 +382,11 @@ bool file_search_download(struct file_search *search, const char *build_id, stru
 {
 	CLEANUP(buffer_deinit) struct buffer path = BUFFER_OR_EXIT;
 
-	return search->debuginfod != NULL && build_id[0] != '\0' &&
-	       debuginfod_fetch(
-		       search->debuginfod, build_id, &path, &search->problem, &search->hint) &&
-	       open_debug(search, buffer_string(&path), build_id, image);
+	if (search->debuginfod == NULL || build_id[0] == '\0')
+		return false;
+	search->is_missed = !debuginfod_fetch(
+		search->debuginfod, build_id, &path, &search->problem, &search->hint);
+	return !search->is_missed && open_debug(search, buffer_string(&path), build_id, image);
 }
 
 /* Opens what a debug link names if it is what the link means. */

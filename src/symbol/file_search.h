@@ -41,9 +41,10 @@ struct file_search {
 	pid_t pid;		       /* a live process to look through, 0 for none */
 	struct debuginfod *debuginfod; /* tried last; borrowed; NULL when not allowed */
 	struct buffer problem; /* why debuginfod or what was found is of no use; empty when it is */
-	struct buffer hint;
-	bool found_damaged; /* the problem is a file that cannot be read */
-	bool skips_indexes; /* file_search_debug takes none */
+	struct buffer hint;    /* also without a problem: debuginfod_fetch */
+	bool is_missed;	       /* debuginfod did not give it, but may another time */
+	bool found_damaged;    /* the problem is a file that cannot be read */
+	bool skips_indexes;    /* file_search_debug takes none */
 	/* The source of the names of a debug file; false where it is damaged. */
 	bool (*debug_source)(
 		const struct elf_image *image, enum symbol_source *source, struct error *err);

@@ -365,9 +365,13 @@ static void explain_missing(const struct symbol_module *module, struct file_sear
 	if (hint->size != 0)
 		return;
 	if (module->build_id[0] != '\0')
-		buffer_append_string(hint,
+		buffer_printf(hint,
 			"point --build-id-dir at its debug files or --sysroot at a copy of the "
-			"system it ran on, or allow --debuginfod");
+			"system it ran on%s%s",
+			search->debuginfod == NULL ? ", or allow --debuginfod"
+			: search->hint.size == 0   ? ""
+						   : ", or ",
+			buffer_string(&search->hint));
 	else
 		buffer_append_string(hint,
 			"give the file that ran, or point --sysroot at a copy of the system it ran "

@@ -562,6 +562,8 @@ static void explain_missing_debug(struct symbol_module *module, const char *pack
 	buffer_append_string(&hint, "point --build-id-dir at its debug files");
 	if (module->report.build_id[0] != '\0' && module->options->debuginfod_urls == NULL)
 		buffer_append_string(&hint, ", or allow --debuginfod");
+	if (module->work->search.hint.size != 0)
+		buffer_printf(&hint, ", or %s", buffer_string(&module->work->search.hint));
 	set_problem(module, problems[module->report.source], buffer_string(&hint));
 }
 
@@ -641,10 +643,10 @@ void module_finish(struct symbol_module *module)
 	explain_spent(module);
 	find_function_starts(module);
 	/*
-	 * Servers that were not reachable may answer the next time, and a damaged file is reported
-	 * each time, so nothing is cached.
+	 * Servers that did not have it or were not reachable may answer the next time, and a
+	 * damaged file is reported each time, so nothing is cached.
 	 */
-	if (work->image.data != NULL && work->search.problem.size == 0 &&
+	if (work->image.data != NULL && work->search.problem.size == 0 && !work->search.is_missed &&
 		!module->report.is_damaged && !work->has_damaged_split)
 		module_cache_store(module, &work->image, &work->search);
 	if (module->options->no_demangle)

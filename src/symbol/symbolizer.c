@@ -344,7 +344,8 @@ bool symbolizer_fetch_source(struct symbolizer *symbolizer, const char *build_id
 		    symbolizer->debuginfod, build_id, source, path, &problem, &hint))
 		return true;
 	if (problem.size == 0)
-		return error_set(err, ERROR_NOT_FOUND, "the debuginfod servers do not have it");
-	error_set(err, ERROR_SYSTEM, "%s", buffer_string(&problem));
+		error_set(err, ERROR_NOT_FOUND, "the debuginfod servers do not have it");
+	else
+		error_set(err, ERROR_SYSTEM, "%s", buffer_string(&problem));
 	return hint.size != 0 && error_hint(err, "%s", buffer_string(&hint));
 }

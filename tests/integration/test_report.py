@@ -229,6 +229,10 @@ class Sources(unittest.TestCase):
 
     def test_it_says_why_there_is_none(self):
         self.assertIn("/build/other.c: the debuginfod servers do not have it", self.allow(path="/build/other.c").stderr)
+        self.assertIn(f"(remove the empty files in {self.folder}/client/{self.BUILD_ID} to ask the debuginfod servers again", self.allow(path="/build/other.c").stderr)
+        self.server.refusal = 403
+        self.assertIn(f": the debuginfod servers failed: {self.server.url[7:]}: The requested URL returned error: 403", self.allow(path="/build/third.c").stderr)
+        self.server.refusal = None
         self.assertRegex(self.allow(path="src/work.c").stderr, r"source file not found: .*\(run heapctl in the folder that it was built in\)")
         self.assertIn(": the debuginfod servers failed", self.allow(path="/build" + 80 * "/other").stderr)
         self.assertRegex(self.report().stderr, r"source file not found: .*\(point --sysroot at a folder with the sources\)")

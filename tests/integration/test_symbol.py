@@ -3,6 +3,7 @@
 import ctypes
 import functools
 import json
+import operator
 import os
 import pathlib
 import re
@@ -792,7 +793,9 @@ class Servers(BuiltOnce):
 
     def test_server_without_the_file_is_ignored(self):
         self.server.files = {}
-        self.assertIn("stripped", self.ask("--debuginfod", self.url)["modules"][0]["problem"])
+        for url in (self.url, f"file://{self.folder}/"):
+            self.assertIn("stripped", self.ask("--debuginfod", url)["modules"][0]["problem"])
+            shutil.rmtree(os.path.join(self.folder, "client"))
 
     def test_a_file_that_may_not_be_written_is_not_downloaded(self):
         """Above a limit of the process (RLIMIT_FSIZE) it would end it, as in what the gateway starts."""
@@ -812,6 +815,49 @@ class Servers(BuiltOnce):
             self.assertEqual(f"debuginfod's cache {cache} cannot be written: {why}", module["problem"])
             self.assertIn("DEBUGINFOD_CACHE_PATH", module["hint"])
         self.assertEqual([], self.server.asked)
+
+    def test_it_says_what_a_server_answered_in_place_of_a_file(self):
+        cut = b"HTTP/1.0 200 OK\r\nContent-Length: 1000\r\n\r\n\x7fELF"
+        for refusal, answer, hint in ((401, "The requested URL returned error: 401", "DEBUGINFOD_HEADERS_FILE"), (403, "error: 403", "DEBUGINFOD_HEADERS_FILE"),
+                                      (500, "error: 500", "check the URL"), (b"SSH-2.0-x\r\n", "HTTP/0.9", "check the URL"), (b"", "Empty reply", "check the URL"),
+                                      (cut, "remaining to read", "check the URL")):
+            self.server.refusal = refusal
+            with self.subTest(refusal=refusal):
+                shutil.rmtree(os.path.join(self.folder, "client"), ignore_errors=True)
+                module = self.ask("--debuginfod", self.url.replace("//", "//me:secret@"))["modules"][0]
+                self.assertRegex(module["problem"], f"^the debuginfod servers failed: {self.url[7:]}: .*{re.escape(answer)}")
+                self.assertIn(hint, module["hint"])
+                self.assertIn(f"remove {self.kept()}", module["hint"])
+
+    def test_an_empty_file_is_none(self):
+        self.server.refusal = b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n"
+        self.assertEqual("the debuginfod servers failed: the answer is empty", self.ask("--debuginfod", self.url)["modules"][0]["problem"])
+
+    def test_a_refusal_of_one_server_is_named_beside_a_miss_of_another(self):
+        other = DebugFileServer(self, {})
+        self.server.refusal = 401
+        for urls in (f"{self.url} {other.url}", f"{other.url} {self.url}"):
+            shutil.rmtree(os.path.join(self.folder, "client"), ignore_errors=True)
+            self.assertIn(f"{self.url[7:]}: The requested URL returned error: 401", self.ask("--debuginfod", urls)["modules"][0]["problem"])
+
+    def kept(self):
+        return os.path.join(self.folder, "client", self.build_id, "debuginfo")
+
+    def test_it_says_where_the_client_keeps_that_there_is_none(self):
+        """Also what our own cache keeps must not outlive it."""
+        options = ("--debuginfod", self.url, "--cache-dir", os.path.join(self.folder, "cache"))
+        self.server.refusal = 404
+        self.assertNotIn("remove", self.ask(*options)["modules"][0]["hint"])
+        self.server.refusal = None
+        asked = len(self.server.asked)
+        for mode in (0o644, 0):
+            os.chmod(self.kept(), mode)
+            module = self.ask(*options)["modules"][0]
+            self.assertIn("debug file was not found", module["problem"])
+            self.assertIn(f", or remove {self.kept()} to ask the debuginfod servers again", module["hint"])
+        self.assertEqual(asked, len(self.server.asked))
+        os.unlink(self.kept())
+        self.assertEqual(("dwarf", ""), operator.itemgetter("source", "problem")(self.ask(*options)["modules"][0]))
 
     def test_silent_server_ends_with_the_deadline(self):
         self.server.is_silent = True

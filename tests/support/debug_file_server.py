@@ -10,12 +10,12 @@ import urllib.parse
 class DebugFileServer:
     """On loopback until the test ends. `files` may be changed: paths by build-id; so may `sources`: texts by (build-id, path). `asked` has the
     paths of all requests. While `is_silent` it answers none. With `claimed` it says that each answer has so many bytes, and sends no more than
-    there are. While `is_endless` what it has is of unknown size, and has no end."""
+    there are. While `is_endless` what it has is of unknown size, and has no end. `refusal` is the status of all answers, or the bytes of them."""
 
     def __init__(self, case, files, sources=None, port=0):
         outer = self
         self.files, self.asked, self.is_silent, self.released = files, [], False, threading.Event()
-        self.sources, self.claimed, self.is_endless = sources or {}, None, False
+        self.sources, self.claimed, self.is_endless, self.refusal = sources or {}, None, False, None
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
@@ -24,8 +24,11 @@ class DebugFileServer:
                 if outer.is_silent:
                     outer.released.wait(60)
                     return
-                body = outer.find(path)
-                self.send_response(404 if body is None else 200)
+                if isinstance(outer.refusal, bytes):
+                    self.wfile.write(outer.refusal)
+                    return
+                body = None if outer.refusal else outer.find(path)
+                self.send_response(outer.refusal or (404 if body is None else 200))
                 if outer.is_endless and body is not None:
                     self.end_headers()
                     with contextlib.suppress(OSError):
