@@ -40,6 +40,7 @@ void file_search_deinit(struct file_search *search)
 	for (size_t i = 0; i < search->skipped_count; i++)
 		free(search->skipped[i]);
 	free(search->skipped);
+	free(search->download);
 	buffer_deinit(&search->problem);
 	buffer_deinit(&search->hint);
 	pthread_mutex_destroy(&search->lock);
@@ -226,17 +227,6 @@ static bool open_build_id(struct file_search *search, const char *path, const ch
 	return true;
 }
 
-/* The same for a debug file, and the search has the reason. */
-static bool open_debug(
-	struct file_search *search, const char *path, const char *build_id, struct elf_image *image)
-{
-	CLEANUP(buffer_deinit) struct buffer refused = BUFFER_OR_EXIT;
-	const bool is_open = open_build_id(search, path, build_id, image, &refused);
-
-	note_refused_debug(search, &refused);
-	return is_open;
-}
-
 /* The debug files that were found, of which the best one is kept. */
 struct candidates {
 	struct elf_image *best; /* empty when there is none */
@@ -378,15 +368,42 @@ bool file_search_build_id(struct file_search *search, const char *build_id, cons
 	return is_found;
 }
 
+const char *file_search_hint(
+	const struct file_search *search, const char *path, const char *hint, struct buffer *out)
+{
+	if (search->download == NULL || strcmp(search->download, path) != 0)
+		return hint;
+	buffer_clear(out);
+	buffer_printf(out, "remove %s, so that the debuginfod servers are asked again", path);
+	return buffer_string(out);
+}
+
+/* The cache belongs to the client, and to other tools with it: nothing is removed there. */
+static void note_refused_download(struct file_search *search, const struct buffer *refused)
+{
+	CLEANUP(buffer_deinit) struct buffer hint = BUFFER_OR_EXIT;
+
+	note_useless(search, refused, "debug file",
+		file_search_hint(search, search->download, "", &hint));
+}
+
 bool file_search_download(struct file_search *search, const char *build_id, struct elf_image *image)
 {
 	CLEANUP(buffer_deinit) struct buffer path = BUFFER_OR_EXIT;
+	CLEANUP(buffer_deinit) struct buffer refused = BUFFER_OR_EXIT;
 
 	if (search->debuginfod == NULL || build_id[0] == '\0')
 		return false;
 	search->is_missed = !debuginfod_fetch(
 		search->debuginfod, build_id, &path, &search->problem, &search->hint);
-	return !search->is_missed && open_debug(search, buffer_string(&path), build_id, image);
+	if (search->is_missed)
+		return false;
+	free(search->download);
+	search->download = xstrdup(buffer_string(&path));
+	if (open_build_id(search, search->download, build_id, image, &refused))
+		return true;
+	note_refused_download(search, &refused);
+	return false;
 }
 
 /* Opens what a debug link names if it is what the link means. */
@@ -518,15 +535,19 @@ bool file_search_debug(
 	CLEANUP(buffer_deinit) struct buffer refused = BUFFER_OR_EXIT;
 	struct elf_image best = { 0 };
 	struct candidates candidates = { .best = &best };
-	bool is_complete =
+	const bool is_complete =
 		find_build_id(search, image->build_id, ".debug", &candidates, &refused) ||
 		find_linked(search, image, &candidates, &refused);
 	struct elf_image opened;
 
 	if (candidates.source < SYMBOL_SOURCE_DWARF)
 		note_refused_debug(search, &refused);
-	if (!is_complete && file_search_download(search, image->build_id, &opened))
-		is_complete = add_candidate(search, &candidates, &opened, &refused);
+	if (!is_complete && file_search_download(search, image->build_id, &opened)) {
+		CLEANUP(buffer_deinit) struct buffer refused_download = BUFFER_OR_EXIT;
+		(void)add_candidate(search, &candidates, &opened, &refused_download);
+		if (candidates.source < SYMBOL_SOURCE_DWARF)
+			note_refused_download(search, &refused_download);
+	}
 	if (candidates.source == SYMBOL_SOURCE_NONE)
 		return false;
 	*debug = best;

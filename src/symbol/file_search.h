@@ -43,6 +43,7 @@ struct file_search {
 	struct buffer problem; /* why debuginfod or what was found is of no use; empty when it is */
 	struct buffer hint;    /* also without a problem: debuginfod_fetch */
 	bool is_missed;	       /* debuginfod did not give it, but may another time */
+	char *download;	       /* what debuginfod gave, in its client's cache; NULL for nothing */
 	bool found_damaged;    /* the problem is a file that cannot be read */
 	bool skips_indexes;    /* file_search_debug takes none */
 	/* The source of the names of a debug file; false where it is damaged. */
@@ -109,6 +110,13 @@ MUST_CHECK bool file_search_download(
  */
 MUST_CHECK bool file_search_debug(
 	struct file_search *search, const struct elf_image *image, struct elf_image *debug);
+
+/*
+ * What to do about a file that cannot be used: `hint`, but for a download, which its client takes
+ * from its cache each time, to remove it. In `out` for a download.
+ */
+const char *file_search_hint(
+	const struct file_search *search, const char *path, const char *hint, struct buffer *out);
 
 /* Makes file_search_debug ignore a path from now on. */
 void file_search_skip(struct file_search *search, const char *path);

@@ -279,9 +279,12 @@ static void set_no_problem(struct symbol_module *module)
 	module->report.is_damaged = false;
 }
 
-static void set_damaged(struct symbol_module *module, const char *problem, const char *hint)
+static void set_damaged(
+	struct symbol_module *module, const char *path, const char *problem, const char *hint)
 {
-	set_problem(module, problem, hint);
+	CLEANUP(buffer_deinit) struct buffer removal = BUFFER_OR_EXIT;
+
+	set_problem(module, problem, file_search_hint(&module->work->search, path, hint, &removal));
 	module->report.is_damaged = true;
 }
 
@@ -299,7 +302,7 @@ static bool take_index(
 	struct error err;
 
 	if (!symbol_index_open(image, &work->search.budget, &index, &err)) {
-		set_damaged(module, err.message, err.hint);
+		set_damaged(module, image->path, err.message, err.hint);
 		return false;
 	}
 	const enum symbol_source source = symbol_index_source(index);
@@ -312,7 +315,7 @@ static bool take_index(
 		return false;
 	if (is_damaged) {
 		buffer_printf(&problem, "%s: this index of symbols is damaged", image->path);
-		set_damaged(module, buffer_string(&problem),
+		set_damaged(module, image->path, buffer_string(&problem),
 			"make it again with heapctl symbols index");
 	} else if (source == SYMBOL_SOURCE_DWARF) {
 		set_no_problem(module);
@@ -418,7 +421,9 @@ static void open_dwarf(struct symbol_module *module)
 			continue;
 		if (answer_by_dwarf(module, images[i], &err))
 			return;
-		set_damaged(module, err.message, dwarf_hint(&err));
+		const bool is_damage = err.kind != ERROR_UNSUPPORTED && err.kind != ERROR_MEMORY;
+		set_damaged(
+			module, is_damage ? images[i]->path : "", err.message, dwarf_hint(&err));
 	}
 	if (dwarf_exists(&work->debug))
 		open_other_debug(module);
@@ -587,7 +592,8 @@ void module_explain(struct symbol_module *module, const char *package)
 	}
 	CLEANUP(buffer_deinit) struct buffer problem = BUFFER_OR_EXIT;
 	if (dwarf_is_damaged(work->dwarf, &problem)) {
-		set_damaged(module, buffer_string(&problem), DWARF_DAMAGE_HINT);
+		set_damaged(module, module->report.debug_file, buffer_string(&problem),
+			DWARF_DAMAGE_HINT);
 		return;
 	}
 	CLEANUP(buffer_deinit) struct buffer damage = BUFFER_OR_EXIT;

@@ -859,6 +859,29 @@ class Servers(BuiltOnce):
         os.unlink(self.kept())
         self.assertEqual(("dwarf", ""), operator.itemgetter("source", "problem")(self.ask(*options)["modules"][0]))
 
+    def test_it_says_what_to_remove_where_a_useless_answer_was_kept(self):
+        """The client answers with it for as long as it is there."""
+        good = pathlib.Path(self.server.files[self.build_id])
+        image = bytearray(good.read_bytes())
+        other = os.path.join(self.folder, "other")
+        pathlib.Path(other + ".c").write_text("int main(void) { return 0; }")
+        run("gcc", "-g", "-Wl,--build-id", other + ".c", "-o", other)
+        at = int(next(line.split() for line in run("readelf", "-SW", good).replace("[ ", "[").splitlines() if ".debug_info" in line)[4], 16)
+        image[at:at + 64] = bytes([255] * 64)
+        wrong, damaged = (pathlib.Path(self.folder, name) for name in ("wrong", "damaged"))
+        wrong.write_text("<html>log in</html>")
+        damaged.write_bytes(image)
+        for file, problem in ((wrong, "not an ELF file"), (other, "is of another build"), (damaged, "debug_info")):
+            with self.subTest(problem=problem):
+                shutil.rmtree(os.path.join(self.folder, "client"), ignore_errors=True)
+                for served in (file, good):
+                    self.server.files[self.build_id] = served
+                    module = self.ask("--debuginfod", self.url)["modules"][0]
+                    self.assertIn(problem, module["problem"])
+                    self.assertEqual(f"remove {self.kept()}, so that the debuginfod servers are asked again", module["hint"])
+                os.unlink(self.kept())
+                self.assertEqual(("dwarf", ""), operator.itemgetter("source", "problem")(self.ask("--debuginfod", self.url)["modules"][0]))
+
     def test_silent_server_ends_with_the_deadline(self):
         self.server.is_silent = True
         answer = self.ask("--debuginfod", self.url, "--timeout", "1500")
