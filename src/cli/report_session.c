@@ -285,6 +285,10 @@ static void open_symbolizer(struct report_session *session)
 	const struct report_options *const options = session->options;
 	CLEANUP(free_cleanup) char *cache_dir = report_session_cache_dir();
 
+	verb_warn_of_folders("sysroot", options->sysroot, "");
+	verb_warn_of_folders("lib_prefix", options->lib_prefixes, ",");
+	for (size_t i = 0; i < options->build_id_dir_count; i++)
+		verb_warn_of_folders("build-id-dir", options->build_id_dirs[i], "");
 	const struct symbolizer_options symbols = {
 		.sysroot = options->sysroot,
 		.build_id_dirs = options->build_id_dirs,

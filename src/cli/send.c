@@ -119,6 +119,7 @@ static int run(const struct verb *verb, int argc, char **argv)
 		return verb_usage(verb, "--gather goes with --follow");
 	send.operands = parser.operands;
 	send.operand_count = parser.operand_count;
+	verb_warn_of_folders("lib_prefix", send.lib_prefixes, ",");
 	return send_session_run(&send, &err) ? EXIT_DONE : verb_fail(&err);
 }
 

@@ -129,6 +129,8 @@ static int run(const struct verb *verb, int argc, char **argv)
 		return verb_usage(verb, "no file given");
 	if (request.output != NULL && (parser.operand_count > 2 || request.folder != NULL))
 		return verb_usage(verb, "--output goes with one file and without --folder");
+	for (size_t i = 0; i < request.build_id_dir_count; i++)
+		verb_warn_of_folders("build-id-dir", request.build_id_dirs[i], "");
 	for (size_t i = 1; i < parser.operand_count; i++)
 		if (!make_index(&request, parser.operands[i], &err))
 			exit_code = verb_fail(&err);

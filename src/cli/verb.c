@@ -2,12 +2,14 @@
 #include "cli/verb.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/utf8.h"
 #include "base/xalloc.h"
 #include "cli/terminal.h"
@@ -78,6 +80,20 @@ void verb_warn(const char *format, ...)
 	va_start(arguments, format);
 	print_line(format, arguments);
 	va_end(arguments);
+}
+
+void verb_warn_of_folders(const char *option, const char *folders, const char *separator)
+{
+	for (const char *at = folders; at != NULL && *at != '\0';) {
+		const size_t size = strcspn(at, separator);
+		CLEANUP(free_cleanup) char *folder = xstrndup(at, size);
+		CLEANUP(fd_cleanup)
+		const int fd = size == 0 ? -1 : open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (size != 0 && fd < 0)
+			verb_warn("--%s %s: %s", option, folder, strerror(errno));
+		at += size;
+		at += *at != '\0';
+	}
 }
 
 int verb_usage(const struct verb *verb, const char *format, ...)

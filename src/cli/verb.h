@@ -142,6 +142,9 @@ enum error_kind verb_failure_kind(void);
 /* The same without an exit code: a warning on stderr. */
 void verb_warn(const char *format, ...) PRINTF_FORMAT(1, 2);
 
+/* Of an option's folders that are not there, where files would merely not be found. */
+void verb_warn_of_folders(const char *option, const char *folders, const char *separator);
+
 /* A wrong command line: says what is wrong and how to get help; returns EXIT_USAGE. */
 int verb_usage(const struct verb *verb, const char *format, ...) PRINTF_FORMAT(2, 3);
 

@@ -555,6 +555,15 @@ class Report(unittest.TestCase):
         self.assertIn("load_table", text("report", f"--lib_prefix=/nowhere,{self.path('root')}", profile))
         self.assertIn("load_table", text("report", f"--sysroot={self.path('root')}", profile))
 
+    def test_a_folder_for_symbols_that_is_not_there_is_reported(self):
+        there, file = self.folder, self.first
+        for option, wrong in (("build-id-dir", "/no/such"), ("build-id-dir", file), ("sysroot", "/no/such"), ("lib_prefix", "/no/such")):
+            given = f"{there},{wrong}" if option == "lib_prefix" else wrong
+            said = run("report", f"--{option}", given, self.first).stderr.decode()
+            self.assertEqual(1, len(re.findall(f": --{option} {re.escape(wrong)}: (No such file or|Not a) directory", said)), said)
+        quiet = run("report", "--build-id-dir", there, "--sysroot", there, "--lib_prefix", f"{there},", self.first).stderr.decode()
+        self.assertNotRegex(quiet, ": --")
+
     def test_a_server_of_debug_files_that_does_not_answer(self):
         with socket.create_server(("127.0.0.1", 0)) as server:
             url = f"http://127.0.0.1:{server.getsockname()[1]}/"

@@ -244,6 +244,10 @@ class Use(IndexCase):
     def test_exported_symbols_alone_are_not_enough(self):
         self.check_refused(self.strip(self.program), "it has exported symbols only, and its debug file was not found", "--build-id-dir")
 
+    def test_a_folder_of_debug_files_that_is_not_there_is_reported(self):
+        result = self.heapctl("symbols", "index", "--build-id-dir", "/no/such", self.strip(self.program))
+        self.assertIn(": --build-id-dir /no/such: No such file or directory\n", result.stderr)
+
     def keep_debug(self):
         debug = self.place(self.ids, self.program)
         os.makedirs(os.path.dirname(debug))
