@@ -275,6 +275,11 @@ bool symbol_index_make(const char *path, const struct symbolizer_options *option
 	made.source = answer_all(&making);
 	if (!check_complete(&making, path, err))
 		return false;
+	if (made.source < SYMBOL_SOURCE_TABLE &&
+		elf_image_section(&making.image, SYMBOL_INDEX_SECTION) != NULL) {
+		error_set(err, ERROR_INPUT, "%s: it is an index of symbols already", path);
+		return error_hint(err, "give the program or its debug file");
+	}
 	if (made.source < SYMBOL_SOURCE_TABLE) {
 		const bool is_refused = making.search.problem.size > 0;
 		error_set(err, ERROR_INPUT, "%s: it has %s, and %s", path,

@@ -241,6 +241,11 @@ class Use(IndexCase):
         run("sh", "-c", command.group(1), **options)
         self.assertIn(" functions", self.index(folder / "program"))
 
+    def test_an_index_is_not_indexed_again(self):
+        index = os.path.join(self.folder, "index")
+        self.index(self.program, "-o", index)
+        self.check_refused(index, f"{index}: it is an index of symbols already (give the program or its debug file)")
+
     def test_exported_symbols_alone_are_not_enough(self):
         self.check_refused(self.strip(self.program), "it has exported symbols only, and its debug file was not found", "--build-id-dir")
 
