@@ -65,6 +65,14 @@ static void print_verb(const struct verb *verb)
 	puts("\t\t;;");
 }
 
+static void print_verb_names(void)
+{
+	for (size_t i = 0; verb_table[i] != NULL; i++) {
+		if (!verb_table[i]->is_hidden)
+			printf("%s ", verb_table[i]->name);
+	}
+}
+
 void completion_print_bash(void)
 {
 	puts("# bash completion for heapctl, made by `heapctl completion bash`\n"
@@ -80,11 +88,11 @@ void completion_print_bash(void)
 	     "\telif [[ $previous == = ]]; then previous=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
 	     "\tif ((COMP_CWORD == 1)); then");
 	fputs("\t\t_heapctl_words '", stdout);
-	for (size_t i = 0; verb_table[i] != NULL; i++) {
-		if (!verb_table[i]->is_hidden)
-			printf("%s ", verb_table[i]->name);
-	}
+	print_verb_names();
 	puts("help --help --version'\n\t\treturn\n\tfi\n\tcase ${COMP_WORDS[1]} in");
+	fputs("\thelp)\n\t\t((COMP_CWORD > 2)) || _heapctl_words '", stdout);
+	print_verb_names();
+	puts("'\n\t\t;;");
 	for (size_t i = 0; verb_table[i] != NULL; i++)
 		print_verb(verb_table[i]);
 	puts("\tesac\n}\ncomplete -F _heapctl heapctl");

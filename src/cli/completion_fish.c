@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fish completion: a line of complete(1) for each verb, option and kind of operand. */
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,7 +31,9 @@ static void print_values(const char *complete)
 		fputs(" -a '(__fish_complete_directories)'", stdout);
 	else if (strcmp(complete, "@command") == 0)
 		fputs(" -a '(__fish_complete_command)'", stdout);
-	else if (strcmp(complete, "@target") == 0 || strcmp(complete, "@source") == 0)
+	else if (strcmp(complete, "@target") == 0)
+		fputs(" -a '(__heapctl_targets)'", stdout);
+	else if (strcmp(complete, "@source") == 0)
 		fputs(" -F -a '(heapctl ps --names 2>/dev/null)'", stdout);
 	else {
 		/* fish evaluates these words. */
@@ -42,6 +45,12 @@ static void print_values(const char *complete)
 		}
 		putchar('\'');
 	}
+}
+
+static bool may_be_file(const char *complete)
+{
+	return complete != NULL &&
+	       (strstr(complete, "@file") != NULL || strcmp(complete, "@source") == 0);
 }
 
 static void begin_line(const struct verb *verb)
@@ -56,7 +65,8 @@ static void print_option(const struct verb *verb, const struct verb_option *opti
 	if (option->letter != 0)
 		printf(" -s %c", option->letter);
 	if (option->argument != NULL && option->argument[0] != '[') {
-		fputs(" -r", stdout);
+		/* Beside the values of -r, fish offers files. */
+		fputs(may_be_file(option->complete) ? " -r" : " -x", stdout);
 		print_values(option->complete);
 	}
 	fputs(" -d ", stdout);
@@ -92,6 +102,17 @@ void completion_print_fish(void)
 	     "function __heapctl_has_no_verb\n"
 	     "\ttest (count (commandline -opc)) -eq 1\n"
 	     "end\n\n"
+	     "function __heapctl_wants_verb\n"
+	     "\tset -l words (commandline -opc)\n"
+	     "\ttest (count $words) -eq 1; or test \"$words[2..]\" = help\n"
+	     "end\n\n"
+	     "# A target may also be the path of a socket.\n"
+	     "function __heapctl_targets\n"
+	     "\theapctl ps --names 2>/dev/null\n"
+	     "\tif string match -q '*/*' -- (commandline -ct)\n"
+	     "\t\t__fish_complete_path (commandline -ct)\n"
+	     "\tend\n"
+	     "end\n\n"
 	     "complete -c heapctl -f\n"
 	     "complete -c heapctl -n __heapctl_has_no_verb -l help -d 'print the help'\n"
 	     "complete -c heapctl -n __heapctl_has_no_verb -l version -d 'print the version'\n"
@@ -99,7 +120,7 @@ void completion_print_fish(void)
 	for (size_t i = 0; verb_table[i] != NULL; i++) {
 		if (verb_table[i]->is_hidden)
 			continue;
-		printf("complete -c heapctl -n __heapctl_has_no_verb -a %s -d ",
+		printf("complete -c heapctl -n __heapctl_wants_verb -a %s -d ",
 			verb_table[i]->name);
 		print_quoted(verb_table[i]->summary);
 		putchar('\n');

@@ -38,8 +38,10 @@ static void print_action(const char *complete)
 		fputs("_files -/", stdout);
 	else if (strcmp(complete, "@command") == 0)
 		fputs("_command_names -e", stdout);
-	else if (strcmp(complete, "@target") == 0 || strcmp(complete, "@source") == 0)
+	else if (strcmp(complete, "@target") == 0)
 		fputs("_heapctl_targets", stdout);
+	else if (strcmp(complete, "@source") == 0)
+		fputs("_heapctl_sources", stdout);
 	else {
 		putchar('(');
 		print_quoted(complete);
@@ -97,15 +99,24 @@ void completion_print_zsh(void)
 {
 	puts("#compdef heapctl\n"
 	     "# zsh completion for heapctl, made by `heapctl completion zsh`\n"
-	     "_heapctl_targets()\n"
+	     "_heapctl_names()\n"
 	     "{\n"
 	     "\tlocal -a targets=(${(f)\"$(_call_program targets heapctl ps --names "
-	     "2>/dev/null)\"})\n"
-	     "\t_alternative 'targets:target:compadd -a targets' 'files:file:_files'\n"
+	     "2>/dev/null)\"}) expl\n"
+	     "\t_wanted targets expl target compadd -a targets\n"
+	     "}\n\n"
+	     "# A target may also be the path of a socket.\n"
+	     "_heapctl_targets()\n"
+	     "{\n"
+	     "\t_heapctl_names || _files\n"
+	     "}\n\n"
+	     "_heapctl_sources()\n"
+	     "{\n"
+	     "\t_alternative 'targets:target:_heapctl_names' 'files:file:_files'\n"
 	     "}\n\n"
 	     "_heapctl()\n"
 	     "{\n"
-	     "\tif ((CURRENT == 2)); then\n"
+	     "\tif ((CURRENT == 2)) || [[ $CURRENT == 3 && $words[2] == help ]]; then\n"
 	     "\t\tlocal -a verbs=(");
 	for (size_t i = 0; verb_table[i] != NULL; i++) {
 		if (verb_table[i]->is_hidden)
@@ -114,9 +125,11 @@ void completion_print_zsh(void)
 		print_quoted(verb_table[i]->summary);
 		puts("'");
 	}
-	puts("\t\t\t'help:print the help of a verb')\n"
+	puts("\t\t)\n"
+	     "\t\t((CURRENT == 3)) || verbs+=('help:print the help of a verb')\n"
 	     "\t\t_describe verb verbs\n"
-	     "\t\t_arguments '--help[print the help]' '--version[print the version]'\n"
+	     "\t\t((CURRENT == 3)) || _arguments '--help[print the help]' '--version[print the "
+	     "version]'\n"
 	     "\t\treturn\n"
 	     "\tfi\n"
 	     "\tshift words\n"

@@ -234,6 +234,16 @@ class OtherShells(Case):
         self.assertEqual(self.fish("heapctl symbols ind"), ["index"])
         self.assertEqual(self.fish("heapctl symbols index some"), ["some.heap"])
 
+    def test_fish_offers_files_where_one_may_stand(self):
+        for line in ("report --granularity ", "attach x --method ", "report --unit ", "dump --thread ", "dump ", "top ", "ps "):
+            self.assertNotIn("some.heap", self.fish(f"heapctl {line}"), line)
+        for line in ("report ", "dump -o ", "dump ./", "symbols index "):
+            self.assertIn(line[line.rindex(" ") + 1:] + "some.heap", self.fish(f"heapctl {line}"), line)
+
+    def test_fish_offers_verbs_to_help(self):
+        self.assertEqual(self.fish("heapctl help dea"), ["deactivate"])
+        self.assertEqual(self.fish("heapctl help dump dea"), [])
+
     def zsh(self, line, expected):
         """Types a line and a tab, and waits for what zsh makes of it."""
         self.script("zsh", "_heapctl")
@@ -268,6 +278,7 @@ class OtherShells(Case):
         server, _ = self.start_redis()
         self.wait_for_agent(server.pid)
         self.zsh("heapctl dea", "heapctl deactivate ")
+        self.zsh("heapctl help dea", "heapctl help deactivate ")
         self.zsh("heapctl record --du", "heapctl record --duration")
         self.zsh("heapctl mallctl x -t siz", "-t size ")
         self.zsh("heapctl run --conf prof_le", "prof_leak:true")
@@ -299,6 +310,8 @@ class Completion(Case):
 
     def test_verbs_and_options(self):
         self.assertEqual(self.complete("dea"), ["deactivate"])
+        self.assertEqual(self.complete("help", "dea"), ["deactivate"])
+        self.assertEqual(self.complete("help", "dump", ""), [])
         self.assertIn("--duration", self.complete("record", "--"))
         self.assertIn("5mins", self.complete("record", "--duration", ""))
         self.assertIn("size", self.complete("mallctl", "x", "-t", "s"))
