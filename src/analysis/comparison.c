@@ -87,8 +87,9 @@ static uint64_t key_of(const struct profile *profile, const struct profile_stack
 	uint64_t key = stack->depth;
 
 	for (uint32_t i = 0; i < stack->depth; i++) {
-		const uint32_t location = profile->stack_locations[stack->first + i];
-		key = hash_combine(key, profile->locations[location].address);
+		const struct profile_location *const location =
+			&profile->locations[profile->stack_locations[stack->first + i]];
+		key = hash_combine(key, location->address - !location->is_exact);
 	}
 	return key;
 }

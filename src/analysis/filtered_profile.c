@@ -170,13 +170,14 @@ static uint32_t copy_frames(struct selector *selector, const struct profile_loca
 static uint32_t make_addressed(struct selector *selector, const struct profile_location *from)
 {
 	struct profile *const out = selector->out;
-	const uint64_t address = from->mapping == PROFILE_NONE
-					 ? from->address
-					 : address_space_move(&selector->space, selector->profile,
-						   selector->places, from->mapping, from->address);
+	const uint64_t moved = from->mapping == PROFILE_NONE
+				       ? from->address
+				       : address_space_move(&selector->space, selector->profile,
+						 selector->places, from->mapping, from->address);
+	/* pprof has the address before the one of return: both are one place. */
+	const uint64_t address = moved + (moved != 0 && from->is_exact);
 	const size_t known = out->location_count;
-	const uint32_t made = from->is_exact ? profile_add_exact_address(out, address)
-					     : profile_add_address(out, address);
+	const uint32_t made = profile_add_address(out, address);
 
 	if (made < known)
 		return made;

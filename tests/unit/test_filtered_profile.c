@@ -151,6 +151,34 @@ static void leaves_out_what_shrank_when_asked(void **state)
 	profile_free(selected);
 }
 
+/* pprof has addresses of calls, a heap those of returns. */
+static void subtracts_a_profile_of_another_form(void **state)
+{
+	(void)state;
+	const struct filter_text text = { 0 };
+	struct profile *const heap = must_read_text(first);
+	struct profile *const pprof = must_read_text(first);
+	struct error err = { 0 };
+
+	for (size_t i = 0; i < pprof->location_count; i++) {
+		pprof->locations[i].address--;
+		pprof->locations[i].is_exact = true;
+	}
+	for (int i = 0; i < 2; i++) {
+		const struct view_input inputs[] = { { i == 0 ? heap : pprof, false },
+			{ i == 0 ? pprof : heap, true } };
+		struct filtered_profile_request request = { .drop_negative = true };
+		struct profile *selected = NULL;
+		assert_true(filter_new(&text, &request.filter, &err));
+		assert_true(filtered_profile_make(inputs, 2, &request, &selected, &err));
+		assert_int_equal(selected->sample_count, 0);
+		filter_free(request.filter);
+		profile_free(selected);
+	}
+	profile_free(heap);
+	profile_free(pprof);
+}
+
 static void leaves_nothing_where_nothing_changed(void **state)
 {
 	(void)state;
@@ -214,6 +242,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(moves_a_module_whose_addresses_are_taken),
 	cmocka_unit_test(subtracts_by_negative_values),
 	cmocka_unit_test(leaves_out_what_shrank_when_asked),
+	cmocka_unit_test(subtracts_a_profile_of_another_form),
 	cmocka_unit_test(leaves_nothing_where_nothing_changed),
 	cmocka_unit_test(tells_threads_apart_when_asked),
 };
