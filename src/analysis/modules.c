@@ -2,6 +2,7 @@
 #include "analysis/modules.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
@@ -220,6 +221,14 @@ static bool is_placed(const void *placements, uint32_t position, const void *key
 	       placement->anonymous_start == wanted->anonymous_start &&
 	       strcmp(placement->path, wanted->path) == 0 &&
 	       strcmp(placement->build_id, wanted->build_id) == 0;
+}
+
+void module_append_place(struct buffer *out, const char *module, uint64_t address, uint64_t offset)
+{
+	if (module[0] == '\0')
+		buffer_printf(out, "0x%" PRIx64, address);
+	else
+		buffer_printf(out, "[%s]+0x%" PRIx64, module, offset);
 }
 
 static uint64_t hash_placement(const struct mapping_placement *placement)

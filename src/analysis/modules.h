@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include "base/buffer.h"
 #include "base/hash_index.h"
 #include "base/string_pool.h"
 #include "profile/profile.h"
@@ -42,6 +43,9 @@ struct module_place {
 
 /* Adds all mappings of the profile; one place for each, to be released with free(). */
 struct module_place *module_table_add(struct module_table *table, const struct profile *profile);
+
+/* A place without a name: "[libfoo.so.1]+0x1234", or its bare address without a module (""). */
+void module_append_place(struct buffer *out, const char *module, uint64_t address, uint64_t offset);
 
 struct mapping_placement;
 

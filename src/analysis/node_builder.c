@@ -151,15 +151,6 @@ static void append_function(
 		buffer_append_string(text, " (inline)");
 }
 
-static void append_place(
-	struct node_builder *builder, const struct view_node *node, uint64_t offset)
-{
-	if (node->module[0] == '\0')
-		buffer_printf(&builder->text, "0x%" PRIx64, node->address);
-	else
-		buffer_printf(&builder->text, "[%s]+0x%" PRIx64, node->module, offset);
-}
-
 static void append_line(struct node_builder *builder, const struct view_node *node)
 {
 	if (node->file[0] == '\0')
@@ -187,7 +178,7 @@ static void append_name(struct node_builder *builder, const struct view_node *no
 	if (node->function[0] != '\0')
 		append_function(builder, node, detail);
 	else
-		append_place(builder, node, key->offset);
+		module_append_place(text, node->module, node->address, key->offset);
 	if (granularity == VIEW_FILE_FUNCTIONS && node->file[0] != '\0')
 		buffer_printf(text, " %s", node->file);
 	if (granularity == VIEW_ADDRESSES ||
@@ -272,6 +263,20 @@ static const char *module_name(const struct node_builder *builder,
 	return module->differs && path[0] != '\0' ? path_base_name(path) : module->name;
 }
 
+/* The view's copy of what a node of a function, or of a place without one, is printed as. */
+static const char *printed_name(
+	struct node_builder *builder, const struct view_node *node, const struct node_key *key)
+{
+	struct buffer *const text = &builder->text;
+
+	buffer_clear(text);
+	if (node->function[0] != '\0')
+		function_name_append_short(text, node->function);
+	else
+		module_append_place(text, node->module, node->address, key->offset);
+	return string_pool_add_sized(&builder->view->strings, text->data, text->size);
+}
+
 static uint32_t make_node(struct node_builder *builder, const struct profile_location *location,
 	const struct profile_frame *frame, bool is_inlined)
 {
@@ -309,6 +314,13 @@ static uint32_t make_node(struct node_builder *builder, const struct profile_loc
 	} else if (!builder->rules.regardless_of_start_line &&
 		   (place.module == NULL || !place.module->differs)) {
 		key.start_line = frame->start_line;
+	}
+	if (builder->rules.by_printed_name && granularity != VIEW_FILES &&
+		granularity != VIEW_ADDRESSES) {
+		node.function = key.function = printed_name(builder, &node, &key);
+		key.module = "";
+		key.build = key.build[0] == '\0' ? "" : key.build;
+		key.offset = 0;
 	}
 	return find_or_add(builder, &key, &node);
 }

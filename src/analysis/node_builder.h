@@ -22,6 +22,7 @@ struct node_rules {
 	bool no_inlines;	   /* a location is one node: the function that really is there */
 	bool regardless_of_module; /* functions of one name are the same wherever they are */
 	bool regardless_of_start_line; /* ... or wherever they begin */
+	bool by_printed_name; /* functions and places that are printed alike are the same */
 };
 
 /* `filter` and `table` must outlive it. */

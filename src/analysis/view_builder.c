@@ -424,6 +424,27 @@ static bool has_modules_in_part(const struct view_input *inputs, size_t count)
 	return false;
 }
 
+static bool has_addresses(const struct profile *profile)
+{
+	for (size_t i = 0; i < profile->location_count; i++)
+		if (!profile->locations[i].is_named)
+			return true;
+	return profile->location_count == 0;
+}
+
+/*
+ * Where only some inputs have addresses, the others have names as they were printed: without
+ * arguments, and "[server]+0x1234" where there was none.
+ */
+static bool has_addresses_in_part(const struct view_input *inputs, size_t count)
+{
+	for (size_t i = 1; i < count; i++) {
+		if (has_addresses(inputs[i].profile) != has_addresses(inputs[0].profile))
+			return true;
+	}
+	return false;
+}
+
 enum start_lines { START_LINES_UNKNOWN, START_LINES_MISSING, START_LINES_KNOWN };
 
 static enum start_lines start_lines_of(const struct profile *profile)
@@ -476,6 +497,7 @@ bool view_build(const struct view_input *inputs, size_t input_count,
 		.regardless_of_module = has_modules_in_part(inputs, input_count),
 		.regardless_of_start_line =
 			input_count > 1 && has_start_lines_in_part(inputs, input_count),
+		.by_printed_name = has_addresses_in_part(inputs, input_count),
 	};
 
 	if (!view_check_inputs(inputs, input_count, err))

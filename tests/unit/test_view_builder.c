@@ -422,6 +422,40 @@ static void drops_what_shrank_when_asked(void **state)
 	free(paths);
 }
 
+/* Collapsed stacks have names as they are printed: short ones, and places for want of one. */
+static void subtracts_collapsed_stacks_by_printed_names(void **state)
+{
+	(void)state;
+	static const char heap[] = "--- symbol\n"
+				   "0x40010f main\n"
+				   "0x40020f cache::grow(unsigned long)\n"
+				   "---\n"
+				   "--- heap\n"
+				   "heap_v2/1\n"
+				   "  t*: 3: 3145728 [0: 0]\n"
+				   "@ 0x7000110 0x400210 0x400110\n"
+				   "  t*: 2: 2097152 [0: 0]\n"
+				   "@ 0x7000110 0x8000210 0x400110\n"
+				   "  t*: 1: 1048576 [0: 0]\n"
+				   "@\n"
+				   "  t*: 1: 1048576 [0: 0]\n"
+				   "\n" MAPS;
+	static const char collapsed[] = "main;cache::grow 1048576\n"
+					"[no stack] 1048576\n"
+					"main;[libparse.so.1]+0x20f 1048576\n";
+	char *const grown = difference(heap, collapsed, REQUEST(0));
+	char *const shrunk = difference(collapsed, heap, REQUEST(0));
+
+	assert_string_equal(grown, "main;cache::grow 1\n"
+				   "main;[libparse.so.1]+0x20f 0\n"
+				   " 0\n");
+	assert_string_equal(shrunk, "main;cache::grow -1\n"
+				    " 0\n"
+				    "main;[libparse.so.1]+0x20f 0\n");
+	free(grown);
+	free(shrunk);
+}
+
 static void does_not_compare_offsets_of_different_builds(void **state)
 {
 	(void)state;
@@ -612,6 +646,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(cancels_patterns_that_never_end),
 	cmocka_unit_test(subtracts_across_restarts),
 	cmocka_unit_test(drops_what_shrank_when_asked),
+	cmocka_unit_test(subtracts_collapsed_stacks_by_printed_names),
 	cmocka_unit_test(does_not_compare_offsets_of_different_builds),
 	cmocka_unit_test(subtracts_a_profile_from_itself_to_nothing),
 	cmocka_unit_test(refuses_to_mix_kinds),
