@@ -4,8 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "analysis/modules.h"
 #include "analysis/filter.h"
+#include "analysis/function_name.h"
+#include "analysis/modules.h"
 #include "analysis/unsample.h"
 #include "base/xalloc.h"
 
@@ -102,6 +103,7 @@ struct selector {
 	uint32_t *threads;
 	struct text_map texts;
 
+	bool by_printed_name; /* locations become names as collapsed stacks have them */
 	uint32_t *scratch;
 	size_t scratch_capacity;
 };
@@ -188,6 +190,54 @@ static uint32_t make_addressed(struct selector *selector, const struct profile_l
 	return made;
 }
 
+static const char *printed_place(struct selector *selector, const struct profile_location *from)
+{
+	const uint64_t address = from->address - (from->address != 0 && !from->is_exact);
+	const bool has_start = from->function_start != 0 && from->function_start <= address;
+	const uint64_t start = has_start ? from->function_start : address;
+	const char *module = "";
+	uint64_t base = 0;
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
+
+	if (from->mapping != PROFILE_NONE) {
+		const struct module_place *const place = &selector->places[from->mapping];
+		module = selector->space.modules.modules[place->module].name;
+		base = place->base;
+	}
+	module_append_place(&text, module, start, start - base);
+	return profile_intern(selector->out, buffer_string(&text));
+}
+
+static const char *printed_function(struct selector *selector, const char *function)
+{
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
+
+	function_name_append_short(&text, function);
+	return profile_intern(selector->out, buffer_string(&text));
+}
+
+/* Without files and lines, which one side has not. */
+static uint32_t make_printed(struct selector *selector, const struct profile_location *from)
+{
+	struct profile *const out = selector->out;
+	CLEANUP(free_cleanup)
+	struct profile_frame *frames = xcalloc(from->frame_count + 1, sizeof *frames);
+	size_t count = 0;
+
+	for (uint32_t i = 0; i < from->frame_count; i++) {
+		const struct profile_frame *const frame =
+			&selector->profile->frames[from->first_frame + i];
+		if (filter_shows(selector->request->filter, frame))
+			frames[count++].function =
+				frame->function[0] != '\0'
+					? printed_function(selector, frame->function)
+					: printed_place(selector, from);
+	}
+	if (from->frame_count == 0)
+		frames[count++].function = printed_place(selector, from);
+	return profile_add_named(out, frames, count);
+}
+
 static bool is_hidden(struct selector *selector, const struct profile_location *from)
 {
 	static const struct profile_frame unknown = { .function = "", .file = "" };
@@ -210,6 +260,8 @@ static uint32_t location_of(struct selector *selector, uint32_t at)
 		return *made;
 	if (is_hidden(selector, from))
 		*made = LEFT_OUT;
+	else if (selector->by_printed_name)
+		*made = make_printed(selector, from);
 	else if (from->is_named && from->frame_count != 0)
 		*made = profile_copy_named(selector->out, &selector->texts,
 			&selector->profile->frames[from->first_frame], from->frame_count);
@@ -419,6 +471,8 @@ bool filtered_profile_make(const struct view_input *inputs, size_t input_count,
 		places[i] = module_table_add(&selector.space.modules, inputs[i].profile);
 		profiles[i] = inputs[i].profile;
 	}
+	selector.by_printed_name =
+		is_difference && view_inputs_share_names_alone(inputs, input_count);
 	stack_filter_prepare(&selector.stack_filter, profiles, input_count);
 	for (size_t i = 0; done && i < input_count; i++)
 		done = add_profile(&selector, &inputs[i], places[i], err);

@@ -4,7 +4,8 @@
  * are profiles again. A difference has the net values of its stacks, negative where they shrank,
  * and no sample where nothing changed. Modules of the second and later profiles are moved to the
  * addresses that they have in the first profile that contains them, so that equal places get equal
- * addresses; where those are taken, they are moved to free ones.
+ * addresses; where those are taken, they are moved to free ones. A difference of which one side has
+ * names alone, as collapsed stacks, is one of names.
  */
 #pragma once
 

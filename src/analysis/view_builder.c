@@ -445,24 +445,53 @@ static bool has_addresses_in_part(const struct view_input *inputs, size_t count)
 	return false;
 }
 
-enum start_lines { START_LINES_UNKNOWN, START_LINES_MISSING, START_LINES_KNOWN };
-
-static enum start_lines start_lines_of(const struct profile *profile)
+bool view_inputs_share_names_alone(const struct view_input *inputs, size_t count)
 {
-	for (size_t i = 0; i < profile->frame_count; i++)
-		if (profile->frames[i].start_line != 0)
-			return START_LINES_KNOWN;
-	return profile->frame_count == 0 ? START_LINES_UNKNOWN : START_LINES_MISSING;
+	return has_modules_in_part(inputs, count) || has_addresses_in_part(inputs, count);
 }
 
-/* Symbolized profiles have none: beside one with them, each function would be two. */
-static bool has_start_lines_in_part(const struct view_input *inputs, size_t count)
+enum line_numbers { LINES_UNKNOWN, LINES_MISSING, LINES_KNOWN };
+
+static enum line_numbers lines_of(const struct profile *profile, bool of_starts)
 {
-	bool is_seen[START_LINES_KNOWN + 1] = { false };
+	for (size_t i = 0; i < profile->frame_count; i++) {
+		const struct profile_frame *const frame = &profile->frames[i];
+		if ((of_starts ? frame->start_line : frame->line) != 0)
+			return LINES_KNOWN;
+	}
+	return profile->frame_count == 0 ? LINES_UNKNOWN : LINES_MISSING;
+}
+
+/*
+ * Symbolized profiles have no lines where functions start, collapsed stacks have no lines at all:
+ * beside one with them, each function would be two.
+ */
+static bool has_lines_in_part(const struct view_input *inputs, size_t count, bool of_starts)
+{
+	bool is_seen[LINES_KNOWN + 1] = { false };
 
 	for (size_t i = 0; i < count; i++)
-		is_seen[start_lines_of(inputs[i].profile)] = true;
-	return is_seen[START_LINES_MISSING] && is_seen[START_LINES_KNOWN];
+		is_seen[lines_of(inputs[i].profile, of_starts)] = true;
+	return is_seen[LINES_MISSING] && is_seen[LINES_KNOWN];
+}
+
+static bool is_difference(const struct view_input *inputs, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (inputs[i].is_base)
+			return true;
+	}
+	return false;
+}
+
+/* What a side does not say cannot be subtracted: functions are what all of them have. */
+static enum view_granularity common_granularity(
+	const struct view_input *inputs, size_t count, enum view_granularity wanted)
+{
+	return is_difference(inputs, count) && (has_lines_in_part(inputs, count, false) ||
+						       has_addresses_in_part(inputs, count))
+		       ? VIEW_FUNCTIONS
+		       : wanted;
 }
 
 static const char *describe_sampling(struct view *view, const struct profile *profile)
@@ -481,8 +510,8 @@ static void describe(struct view *view, const struct view_input *inputs, size_t 
 		string_pool_add(&view->strings, request->subtitle == NULL ? "" : request->subtitle);
 	view->sampling = describe_sampling(view, inputs[0].profile);
 	view->attached_ms = inputs[0].profile->attached_ms;
+	view->is_difference = is_difference(inputs, count);
 	for (size_t i = 0; i < count; i++) {
-		view->is_difference |= inputs[i].is_base;
 		view->lacks_errors |= profile_lacks_errors(inputs[i].profile);
 		if (!inputs[i].is_base && view->interval_bytes == 0)
 			view->interval_bytes = inputs[i].profile->interval_bytes;
@@ -496,14 +525,16 @@ bool view_build(const struct view_input *inputs, size_t input_count,
 		.no_inlines = request->no_inlines,
 		.regardless_of_module = has_modules_in_part(inputs, input_count),
 		.regardless_of_start_line =
-			input_count > 1 && has_start_lines_in_part(inputs, input_count),
+			input_count > 1 && has_lines_in_part(inputs, input_count, true),
 		.by_printed_name = has_addresses_in_part(inputs, input_count),
 	};
 
 	if (!view_check_inputs(inputs, input_count, err))
 		return false;
+	struct view_request common = *request;
+	common.granularity = common_granularity(inputs, input_count, request->granularity);
 	CLEANUP(builder_deinit) struct view_builder builder = { 0 };
-	builder_init(&builder, request, inputs[0].profile->kind, rules);
+	builder_init(&builder, &common, inputs[0].profile->kind, rules);
 	if (!add_profiles(&builder, inputs, input_count, err))
 		return false;
 	if (!filter_check(request->filter, err))

@@ -4,6 +4,7 @@
  * filters, reduces to the granularity, and merges what is the same, within a profile and between
  * profiles. Stacks of different processes meet by module and function (see analysis/modules.h), so
  * a difference across restarts or rebuilds is one of places in the program, not of addresses.
+ * Where only one side has lines, or addresses, the difference is one of functions.
  */
 #pragma once
 
@@ -42,6 +43,9 @@ struct view_request {
 
 /* ERROR_USAGE when they are of different kinds: heap and CPU, say. */
 MUST_CHECK bool view_check_inputs(const struct view_input *inputs, size_t count, struct error *err);
+
+/* Whether some inputs have modules, or addresses, and others have not: names are what all have. */
+bool view_inputs_share_names_alone(const struct view_input *inputs, size_t count);
 
 /*
  * Fails with ERROR_USAGE when the inputs have nothing in common (a heap and a CPU profile), when

@@ -497,6 +497,13 @@ static bool no_source(const struct report_session *session, const struct view *v
 	return error_hint(err, "use --disasm, which needs none, or install the debug files");
 }
 
+static bool only_functions(struct error *err)
+{
+	error_set(err, ERROR_NOT_FOUND,
+		"only one side of the difference has lines or addresses: it is one of functions");
+	return error_hint(err, "--text shows it, and --list or --disasm one profile");
+}
+
 static bool annotate_assembly(const struct report_session *session, const struct view *view,
 	enum report_output kind, const char *text, struct pattern *pattern, struct buffer *out,
 	struct error *err)
@@ -531,6 +538,8 @@ bool code_listing_annotate(const struct report_session *session,
 	if (!pattern_new(text, &pattern, err) ||
 		!report_session_view(session, &by_address, &view, err))
 		return false;
+	if (view->granularity != by_address.granularity)
+		return only_functions(err);
 	if (kind != REPORT_LIST)
 		return annotate_assembly(session, view, kind, text, pattern, out, err) &&
 		       pattern_check(pattern, err);

@@ -67,8 +67,12 @@ static bool render_view(const struct report_session *session,
 	CLEANUP(view_cleanup) struct view *view = NULL;
 
 	wanted.totals_only = renderer->is_of_nodes && !render->mean;
-	return report_session_view(session, &wanted, &view, err) &&
-	       renderer->render(view, render, out, err);
+	if (!report_session_view(session, &wanted, &view, err))
+		return false;
+	if (view->granularity != wanted.granularity)
+		verb_warn("only one side of the difference has lines or addresses: it is one of "
+			  "functions");
+	return renderer->render(view, render, out, err);
 }
 
 static int by_id(const void *a, const void *b)

@@ -179,6 +179,36 @@ static void subtracts_a_profile_of_another_form(void **state)
 	profile_free(pprof);
 }
 
+/* Collapsed stacks have neither addresses nor modules. */
+static void subtracts_collapsed_stacks_by_names(void **state)
+{
+	(void)state;
+	static const char heap[] = "--- symbol\n"
+				   "0x40010f main(int)\n"
+				   "---\n"
+				   "--- heap\n"
+				   "heap_v2/1\n"
+				   "  t*: 2: 2000 [0: 0]\n"
+				   "@ 0x7000110 0x8000110 0x400110\n"
+				   "  t*: 2: 2000 [0: 0]\n"
+				   "\n"
+				   "MAPPED_LIBRARIES:\n"
+				   "400000-401000 r-xp 00000000 00:00 1 /bin/server\n"
+				   "7000000-7010000 r-xp 00000000 00:00 2 /lib/libjemalloc.so.2\n"
+				   "8000000-8010000 r-xp 00000000 00:00 3 /lib/libparse.so.1\n";
+	static const char collapsed[] = "main;[libparse.so.1]+0x10f 1500\n";
+	struct profile *const grown = select_all(
+		heap, collapsed, true, (struct filtered_profile_request){ .strip_labels = true });
+	struct profile *const shrunk = select_all(
+		collapsed, heap, true, (struct filtered_profile_request){ .drop_negative = true });
+
+	assert_int_equal(grown->sample_count, 1);
+	assert_true(grown->samples[0].counters[PROFILE_INUSE_SPACE] == 500);
+	assert_int_equal(shrunk->sample_count, 0);
+	profile_free(grown);
+	profile_free(shrunk);
+}
+
 static void leaves_nothing_where_nothing_changed(void **state)
 {
 	(void)state;
@@ -243,6 +273,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(subtracts_by_negative_values),
 	cmocka_unit_test(leaves_out_what_shrank_when_asked),
 	cmocka_unit_test(subtracts_a_profile_of_another_form),
+	cmocka_unit_test(subtracts_collapsed_stacks_by_names),
 	cmocka_unit_test(leaves_nothing_where_nothing_changed),
 	cmocka_unit_test(tells_threads_apart_when_asked),
 };

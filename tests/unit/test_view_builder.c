@@ -456,6 +456,22 @@ static void subtracts_collapsed_stacks_by_printed_names(void **state)
 	free(shrunk);
 }
 
+static void subtracts_functions_where_one_side_has_no_lines(void **state)
+{
+	(void)state;
+	static const char collapsed[] = "main;serve;handle[inline] 1048576\n"
+					"main;serve;handle[inline];parse 2097152\n"
+					"main;[libparse.so.1]+0x20f 1048576\n";
+	for (int g = 0; g < VIEW_GRANULARITIES; g++) {
+		char *const paths = difference(
+			text, collapsed, REQUEST(.granularity = (enum view_granularity)g));
+		assert_string_equal(paths, "main;serve;handle (inline) 0\n"
+					   "main;serve;handle (inline);parse 0\n"
+					   "main;[libparse.so.1]+0x20f 0\n");
+		free(paths);
+	}
+}
+
 static void does_not_compare_offsets_of_different_builds(void **state)
 {
 	(void)state;
@@ -647,6 +663,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(subtracts_across_restarts),
 	cmocka_unit_test(drops_what_shrank_when_asked),
 	cmocka_unit_test(subtracts_collapsed_stacks_by_printed_names),
+	cmocka_unit_test(subtracts_functions_where_one_side_has_no_lines),
 	cmocka_unit_test(does_not_compare_offsets_of_different_builds),
 	cmocka_unit_test(subtracts_a_profile_from_itself_to_nothing),
 	cmocka_unit_test(refuses_to_mix_kinds),
