@@ -85,6 +85,7 @@ struct view {
 	enum profile_counter counter; /* what the user asked to see */
 	const char *label;	      /* of the counter, for people; NULL: its usual name */
 	bool is_difference;	      /* base means something: show now - base */
+	bool drops_negative;	      /* what shrank has the base's values on both sides */
 	bool shares_are_of_all;	      /* also of what the filters left out */
 	const char *title;	      /* program or target, "" when unknown */
 	const char *subtitle;	      /* which profiles, their time, interval */

@@ -384,18 +384,18 @@ static bool add_profiles(struct view_builder *builder, const struct view_input *
 	return done;
 }
 
-/* Clamps what shrank: nothing is left of it on either side, nor in the totals. */
+/* Of what shrank nothing changed: the base's value is on both sides, and in the totals. */
 static void drop_negative(struct view *view)
 {
+	view->drops_negative = true;
 	for (size_t i = 0; i < view->path_count; i++) {
 		struct view_path *const path = &view->paths[i];
 		for (int c = 0; c < PROFILE_COUNTERS; c++) {
 			if (path->now[c].value >= path->base[c].value)
 				continue;
 			struct estimate *const base = view_path_base(view, path);
-			view->total[c] -= path->now[c].value;
-			view->base_total[c] -= base[c].value;
-			path->now[c] = base[c] = (struct estimate){ 0 };
+			view->total[c] += base[c].value - path->now[c].value;
+			path->now[c] = base[c] = (struct estimate){ .value = base[c].value };
 		}
 	}
 }

@@ -112,8 +112,9 @@ static void append_explanation(
 
 	if (!options->explain || !view->is_difference)
 		return;
-	buffer_printf(out, "Before: %s, now: %s, all changes: %s %s (shares are of these)\n",
+	buffer_printf(out, "Before: %s, now%s: %s, all changes: %s %s (shares are of these)\n",
 		jeprof_value_format(view, options, view->base_total[counter]).text,
+		view->drops_negative ? " with what shrank as before" : "",
 		jeprof_value_format(view, options, view->total[counter]).text,
 		jeprof_value_format(view, options, view_whole(view, counter)).text,
 		jeprof_value_unit(view, options));

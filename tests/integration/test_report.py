@@ -728,6 +728,15 @@ class Report(unittest.TestCase):
                                 check=True).stdout
         self.assertEqual(text("report", "--base", self.first, *arguments, self.second).splitlines()[0], theirs.splitlines()[0])
 
+    def test_dropping_what_shrank_leaves_the_total_before(self):
+        before = re.compile(r"^Before: (\d+), now.*: (\d+), all changes: (\d+) B", re.M)
+        net = before.search(text("diff", "--show_bytes", self.second, self.first))
+        dropped = before.search(text("diff", "--show_bytes", "--drop_negative", self.second, self.first))
+        self.assertGreater(int(net[1]), int(net[2]))
+        self.assertEqual(dropped.groups(), (net[1], net[1], "0"))
+        document = json.loads(text("diff", "--json", "--drop_negative", self.second, self.first))
+        self.assertEqual([round(document["total"][k]) for k in ("base", "now", "value")], [int(net[1]), int(net[1]), 0])
+
     def test_difference_says_what_it_rests_on(self):
         error = run("diff", self.second, self.first).stderr.decode()
         self.assertIn("prof.reset was called in between (or they are in the wrong order)", error)
