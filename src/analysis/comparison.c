@@ -147,6 +147,12 @@ static struct survival compare_records(const struct profile *base, const struct 
 	return survival;
 }
 
+/* Other formats than the agent's have no place for it: 0 is not that there was none. */
+static bool is_attach_known(const struct profile *profile)
+{
+	return profile->attached_ms != 0 || profile->sampler[0] != '\0';
+}
+
 struct comparison comparison_of(const struct profile *base, const struct profile *now)
 {
 	/* Fewer objects than that may be gone for any reason. */
@@ -155,8 +161,9 @@ struct comparison comparison_of(const struct profile *base, const struct profile
 
 	comparison.intervals_differ = base->interval_bytes != 0 && now->interval_bytes != 0 &&
 				      base->interval_bytes != now->interval_bytes;
-	comparison.was_attached_anew =
-		!comparison.is_other_run && base->attached_ms != now->attached_ms;
+	comparison.was_attached_anew = !comparison.is_other_run && is_attach_known(base) &&
+				       is_attach_known(now) &&
+				       base->attached_ms != now->attached_ms;
 	/* Other kinds are of what happened in a time, not of what is there. */
 	if (!comparison.is_same_run || base->kind != PROFILE_HEAP || now->kind != PROFILE_HEAP)
 		return comparison;

@@ -290,6 +290,7 @@ void series_add(struct series *series, struct profile *profile)
 		.time_ms = profile->time_ms,
 		.interval_bytes = profile->interval_bytes,
 		.attached_ms = profile->attached_ms,
+		.sampler = string_pool_add(&series->strings, profile->sampler),
 		.has_allocated = profile->has_allocated,
 		.shared = find_or_make_shared(series, &transfer),
 	};
@@ -382,6 +383,7 @@ struct profile series_allocations(const struct series *series, size_t at)
 	sketch.time_ms = from->time_ms;
 	sketch.interval_bytes = from->interval_bytes;
 	sketch.attached_ms = from->attached_ms;
+	sketch.sampler = from->sampler;
 	sketch.has_allocated = from->has_allocated;
 	/* A profile without mappings may have been given the program's. */
 	if (from->file_count != 0) {

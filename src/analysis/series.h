@@ -30,7 +30,8 @@ struct series_profile {
 	int64_t time_ms;
 	int64_t pid; /* 0 when unknown; the caller sets it */
 	uint64_t interval_bytes;
-	int64_t attached_ms; /* as in a profile */
+	int64_t attached_ms; /* as in a profile, like the sampler */
+	const char *sampler;
 	bool has_allocated;
 	uint32_t shared; /* in series.shared */
 	struct series_line *lines;

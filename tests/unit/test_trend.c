@@ -42,6 +42,7 @@ static struct profile *make_profile(
 				    "400000-500000 r-xp 00000000 00:00 1 /bin/server\n");
 	struct profile *const profile = must_read_text(buffer_string(&text));
 	profile->time_ms = (int64_t)(which + 1) * MINUTE_MS;
+	profile->sampler = profile_intern(profile, "heapctl");
 	profile->attached_ms = attached_ms == NULL ? 0 : attached_ms[which];
 	return profile;
 }
