@@ -29,12 +29,7 @@ enum mode { MODE_REPORT, MODE_DIFF, MODE_VIEW, MODE_JEPROF };
 /* A service may have another name after an update; mixed up files are worth a warning. */
 static void warn_of_programs(const struct profile *base, const struct profile *now)
 {
-	const char *const before = path_base_name(profile_main_path(base));
-	const char *const after = path_base_name(profile_main_path(now));
-
-	/* A profile of another form may have the name of the program, and no path. */
-	if (*before != '\0' && *after != '\0' && strcmp(before, after) != 0 &&
-		strcmp(profile_program_name(base), profile_program_name(now)) != 0)
+	if (!profile_is_of_same_program(base, now))
 		verb_warn("%s is of %s, %s of %s: a difference of two programs means little",
 			base->name, profile_program_name(base), now->name,
 			profile_program_name(now));

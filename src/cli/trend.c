@@ -387,12 +387,9 @@ static size_t site_limit(const struct trend_options *request)
 /* A service may have another name after an update; mixed up files are worth a warning. */
 static void warn_of_other_programs(const struct report_session *session)
 {
-	const char *const first = path_base_name(profile_main_path(session->profiles[0]));
-
 	for (size_t i = 1; i < session->profile_count; i++) {
 		const struct profile *const other = session->profiles[i];
-		const char *const name = path_base_name(profile_main_path(other));
-		if (*first != '\0' && *name != '\0' && strcmp(first, name) != 0) {
+		if (!profile_is_of_same_program(session->profiles[0], other)) {
 			verb_warn("%s is of %s, %s of %s: growth from one program to another means "
 				  "little",
 				session->profiles[0]->name,

@@ -610,3 +610,27 @@ const char *profile_program_name(const struct profile *profile)
 	return profile->process_name[0] != '\0' ? profile->process_name
 						: path_base_name(profile_main_path(profile));
 }
+
+const char *profile_main_build_id(const struct profile *profile)
+{
+	const char *const path = profile_main_path(profile);
+
+	for (size_t i = 0; i < profile->mapping_count; i++) {
+		const struct profile_mapping *const mapping = &profile->mappings[i];
+		if (mapping->build_id[0] != '\0' && strcmp(mapping->path, path) == 0)
+			return mapping->build_id;
+	}
+	return "";
+}
+
+bool profile_is_of_same_program(const struct profile *left, const struct profile *right)
+{
+	const char *const left_file = path_base_name(profile_main_path(left));
+	const char *const right_file = path_base_name(profile_main_path(right));
+	const char *const build_id = profile_main_build_id(left);
+
+	/* A profile of another form may have the name of the program, and no path. */
+	return *left_file == '\0' || *right_file == '\0' || strcmp(left_file, right_file) == 0 ||
+	       strcmp(profile_program_name(left), profile_program_name(right)) == 0 ||
+	       (build_id[0] != '\0' && strcmp(build_id, profile_main_build_id(right)) == 0);
+}

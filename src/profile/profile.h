@@ -326,6 +326,12 @@ const char *profile_main_path(const struct profile *profile);
 /* What the process was called, or else the main program's file: a link's target may be that. */
 const char *profile_program_name(const struct profile *profile);
 
+/* "" where the input does not say. */
+const char *profile_main_build_id(const struct profile *profile);
+
+/* Whether nothing says that two profiles are of different programs. */
+bool profile_is_of_same_program(const struct profile *left, const struct profile *right);
+
 /*
  * Where the version of a library's name begins: ".so" at its end or before a dot. NULL: no library.
  */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/elf_file.h"
 #include "base/file.h"
 #include "base/xalloc.h"
 #include "client/agent_client.h"
@@ -483,6 +484,55 @@ bool source_text(
 	return true;
 }
 
+static bool has_build_id(const char *path, const char *build_id)
+{
+	struct elf_file elf;
+	struct error ignored;
+	char id[ELF_BUILD_ID_MAX];
+
+	if (!elf_file_open(&elf, path, &ignored))
+		return false;
+	const bool is_same = elf_file_build_id(&elf, id) && strcmp(id, build_id) == 0;
+	elf_file_close(&elf);
+	return is_same;
+}
+
+/*
+ * Our pprof has the path of a link that the process was called by, for the title that pprof shows.
+ * The other forms have the file's, which tells its package and its debug file.
+ */
+static void follow_program_link(struct profile *profile)
+{
+	const char *const path = profile_main_path(profile);
+	const char *const build_id = profile_main_build_id(profile);
+	struct stat status;
+
+	if (path[0] != '/' || build_id[0] == '\0' || lstat(path, &status) != 0 ||
+		!S_ISLNK(status.st_mode) || stat(path, &status) != 0 || !S_ISREG(status.st_mode) ||
+		!has_build_id(path, build_id))
+		return;
+	CLEANUP(free_cleanup) char *real = realpath(path, NULL);
+	if (real == NULL)
+		return;
+	const char *const file = profile_intern(profile, real);
+	if (profile->process_name[0] == '\0')
+		profile->process_name = profile_intern(profile, path_base_name(path));
+	for (size_t i = 0; i < profile->mapping_count; i++) {
+		if (strcmp(profile->mappings[i].path, path) == 0)
+			profile->mappings[i].path = file;
+	}
+	profile->program = file;
+}
+
+static bool read_input(struct source *source, const struct profile_read_options *wanted,
+	struct profile **profile, struct error *err)
+{
+	if (!profile_read_input(source->name, &source->input, wanted, profile, err))
+		return false;
+	follow_program_link(*profile);
+	return true;
+}
+
 bool source_profile(struct source *source, struct profile **profile, struct error *err)
 {
 	const struct profile_read_options wanted = read_options_of(source);
@@ -495,7 +545,7 @@ bool source_profile(struct source *source, struct profile **profile, struct erro
 			source->options.warn, profile, err);
 	if (source->kind == SOURCE_FILE || source->kind == SOURCE_BUNDLE ||
 		source->kind == SOURCE_SERIES)
-		return profile_read_input(source->name, &source->input, &wanted, profile, err);
+		return read_input(source, &wanted, profile, err);
 	return source_text(source, SOURCE_PROFILE, &text, err) &&
 	       profile_read(source->name, text.start, cursor_left(&text), &wanted, profile, err);
 }

@@ -746,22 +746,50 @@ class Report(unittest.TestCase):
         self.assertIn("subtracts from the sum", run("diff", self.first, self.second, self.second, code=2).stderr.decode())
         self.assertNotIn("two programs", run("diff", STORE, self.first, self.second).stderr.decode())
 
+    def another_build(self, name):
+        note = b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0"
+        code = pathlib.Path(STORE).read_bytes()
+        at = code.index(note) + len(note)
+        pathlib.Path(self.path(name)).write_bytes(code[:at] + bytes(20) + code[at + 20:])
+        os.chmod(self.path(name), 0o755)
+        return self.path(name)
+
     def test_a_difference_of_two_programs_is_pointed_out(self):
-        program = self.path("other")
-        shutil.copy(STORE, program)
+        program = self.another_build("other")
         other = self.take("other-profile", program=program)
         self.assertIn(" of other: a difference of two programs means little", run("diff", self.first, other).stderr.decode())
         self.assertIn("a difference of two programs", run("report", "--base", self.first, other).stderr.decode())
 
     def test_a_difference_names_a_linked_program_as_its_process(self):
-        program, link = self.path("multicall"), self.path("link")
-        shutil.copy(STORE, program)
+        program, link = self.another_build("multicall"), self.path("link")
         os.symlink(program, link)
         linked = self.path("linked")
         with open(self.take("linked-profile", program=program), "rb") as profile, open(linked, "wb") as named:
             named.write(profile.read() + b"#process link\n")
         self.assertIn(" of link: a difference", run("diff", self.first, linked).stderr.decode())
         self.assertRegex(run("trend", self.first, linked).stderr.decode(), " of link(, .* of [^ ]*)?: growth")
+
+    def test_a_link_in_pprof_is_the_program_that_it_leads_to(self):
+        program, link = self.path("several"), self.path("called")
+        shutil.copy(STORE, program)
+        os.symlink(program, link)
+        plain, pprof = self.take("called-profile", program=program), self.path("called.pb.gz")
+        named = self.path("called-named")
+        pathlib.Path(named).write_text(pathlib.Path(plain).read_text() + "#process called\n")
+        run("report", "--pprof", "-o", pprof, named)
+        self.assertIn(link.encode(), gzip.decompress(pathlib.Path(pprof).read_bytes()))
+        self.assertEqual(json.loads(text("report", "--json", pprof))["program"], "called")
+        raw = text("report", "--raw", pprof)
+        self.assertIn(f" {program}\n", raw)
+        self.assertNotIn(f" {link}\n", raw)
+        for arguments in (("diff", plain, pprof), ("diff", pprof, plain), ("trend", plain, pprof)):
+            self.assertNotIn("means little", run(*arguments).stderr.decode(), arguments)
+        # On another machine the build-id says so.
+        bundled = self.path("called.raw")
+        run("report", "--raw", "-o", bundled, plain)
+        os.unlink(link)
+        os.unlink(program)
+        self.assertNotIn("means little", run("diff", bundled, pprof).stderr.decode())
 
     def test_outputs_that_cannot_hold_all_threads_say_so(self):
         for output in ("raw", "pprof", "callgrind", "json", "flame", "list=.", "disasm=.", "weblist=."):
