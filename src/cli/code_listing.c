@@ -484,16 +484,36 @@ static bool has_lines(const struct view *view)
 	return false;
 }
 
+static bool has_function(const struct view *view, struct pattern *pattern)
+{
+	CLEANUP(buffer_deinit) struct buffer scratch = BUFFER_OR_EXIT;
+
+	for (size_t i = 0; i < view->node_count; i++) {
+		const char *const function = view->nodes[i].function;
+		if (function[0] != '\0' && filter_matches_function(pattern, &scratch, function))
+			return true;
+	}
+	return false;
+}
+
 /* Without debug information there is no line to show, whatever the pattern is. */
 static bool no_source(const struct report_session *session, const struct view *view,
 	struct pattern *pattern, const char *text, struct error *err)
 {
-	if (view->node_count == 0 || has_lines(view))
+	const bool any_lines = has_lines(view);
+
+	if (view->node_count == 0 || (any_lines && !has_function(view, pattern)))
 		return no_match(text, err);
 	if (has_names_alone(session, view, pattern))
 		return no_address(text, err);
-	error_set(err, ERROR_NOT_FOUND,
-		"no function has source lines: the programs lack debug information");
+	if (any_lines)
+		error_set(err, ERROR_NOT_FOUND,
+			"no function that matches '%.100s' has source lines: its program lacks "
+			"debug information",
+			text);
+	else
+		error_set(err, ERROR_NOT_FOUND,
+			"no function has source lines: the programs lack debug information");
 	return error_hint(err, "use --disasm, which needs none, or install the debug files");
 }
 

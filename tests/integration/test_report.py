@@ -413,7 +413,9 @@ class Report(unittest.TestCase):
         page = text("report", "--weblist=^load_table$", "--show_bytes", profile)
         self.assertRegex(page, r"<h2>load_table</h2><p></p>\n<pre class=\"asm\">(.*\n)* +24576 +24576 +[0-9a-f]+: call ")
         self.assertRegex(text("report", "--disasm=^load_table$", "--show_bytes", profile), r"\n 24576  24576 +[0-9a-f]+: call ")
-        self.assertIn("no function with figures and known source", run("report", "--list=^load_table$", profile, code=1).stderr.decode())
+        error = run("report", "--list=^load_table$", profile, code=1).stderr.decode()
+        self.assertIn("'^load_table$' has source lines: its program lacks debug information (use --disasm", error)
+        self.assertIn("no function with figures and known source", run("report", "--list=^missing$", profile, code=1).stderr.decode())
 
     def test_symbols_of_addresses(self):
         nm = subprocess.run(["nm", str(STORE)], text=True, capture_output=True, check=True).stdout
