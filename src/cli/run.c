@@ -379,11 +379,12 @@ const struct verb verb_run = {
 		"profile when CMD exits and returns its exit status (128 and the signal's "
 		"number when it was killed). Before it forwards SIGINT, SIGTERM, SIGQUIT or "
 		"SIGHUP, or a SIGUSR1, SIGUSR2 or SIGALRM that CMD does not handle, it "
-		"takes a profile, in case CMD does not exit normally. At a terminal CMD has "
-		"a process group of its own, so that Ctrl-C reaches heapctl first; a CMD that "
-		"reads from the terminal gets it, and Ctrl-C with it. What is sent to a "
-		"whole process group or control group (timeout without a terminal, "
-		"systemctl stop) ends CMD without a profile unless CMD handles it.",
+		"takes a profile, in case CMD does not exit normally. Where heapctl was typed at "
+		"a terminal, CMD has a process group of its own there, so that Ctrl-C reaches "
+		"heapctl first; a CMD that reads from the terminal gets it, and Ctrl-C with "
+		"it. What a terminal, timeout or systemctl stop sends to all processes of a "
+		"script, a pipeline or a service ends a CMD that does not handle it without a "
+		"profile.",
 	.examples = "heapctl run -- redis-server --port 6380\n"
 		    "# with a web page\n"
 		    "heapctl run --listen 127.0.0.1:7070 -- redis-server --port 6380\n"

@@ -131,10 +131,7 @@ static void pass_on(struct recording *recording, pid_t pid, const siginfo_t *sig
 
 	if (may_end(pid, number))
 		take_profile(recording, pid);
-	if (number == SIGTSTP)
-		terminal_job_stop(&recording->job);
-	else
-		terminal_job_signal(&recording->job, signal_info);
+	terminal_job_signal(&recording->job, signal_info);
 }
 
 /*

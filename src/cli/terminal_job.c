@@ -2,13 +2,51 @@
 #include "cli/terminal_job.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 
+/* The signals that stop a job. */
+static const int stop_signals[] = { SIGTSTP, SIGTTIN, SIGTTOU };
+enum { STOP_SIGNALS = sizeof stop_signals / sizeof stop_signals[0] };
+
+static bool can_be_stopped(void)
+{
+	struct sigaction action;
+
+	for (int i = 0; i < STOP_SIGNALS; i++) {
+		if (sigaction(stop_signals[i], NULL, &action) != 0 || action.sa_handler != SIG_DFL)
+			return false;
+	}
+	return true;
+}
+
+static bool is_pipe(int fd)
+{
+	struct stat status;
+
+	return fstat(fd, &status) == 0 && S_ISFIFO(status.st_mode);
+}
+
+/* Scripts and wrappers (time, timeout) are the leaders of what they start. */
+static bool is_alone_in_group(void)
+{
+	return getpgrp() == getpid() && !is_pipe(STDOUT_FILENO) && !is_pipe(STDERR_FILENO);
+}
+
+static bool is_in_foreground(int terminal_fd)
+{
+	return tcgetpgrp(terminal_fd) == getpgrp();
+}
+
 void terminal_job_init(struct terminal_job *job)
 {
-	*job = (struct terminal_job){ .terminal_fd = open("/dev/tty", O_RDWR | O_CLOEXEC) };
+	CLEANUP(fd_cleanup) int fd = open("/dev/tty", O_RDWR | O_CLOEXEC);
+
+	*job = (struct terminal_job){ .terminal_fd = -1 };
+	if (fd >= 0 && is_in_foreground(fd) && is_alone_in_group() && can_be_stopped())
+		job->terminal_fd = TAKE_FD(fd);
 }
 
 static void set_foreground(const struct terminal_job *job, pid_t group)
@@ -23,32 +61,24 @@ static void set_foreground(const struct terminal_job *job, pid_t group)
 	sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
-static void take_terminal(struct terminal_job *job)
+/* Whether the program has the terminal: a shell may have given it to others meanwhile. */
+static bool has_terminal(const struct terminal_job *job)
 {
-	if (job->has_terminal)
+	return tcgetpgrp(job->terminal_fd) == job->pid;
+}
+
+static void take_terminal(const struct terminal_job *job)
+{
+	if (has_terminal(job))
 		set_foreground(job, getpgrp());
-	job->has_terminal = false;
-}
-
-/* In the background, where a shell has put heapctl, the terminal is not its own to give. */
-static bool is_in_foreground(const struct terminal_job *job)
-{
-	return tcgetpgrp(job->terminal_fd) == getpgrp();
-}
-
-static void give_terminal(struct terminal_job *job)
-{
-	if (!is_in_foreground(job))
-		return;
-	set_foreground(job, getpgid(job->pid));
-	job->has_terminal = true;
-	job->wants_terminal = false;
 }
 
 void terminal_job_deinit(struct terminal_job *job)
 {
+	if (job->terminal_fd < 0)
+		return;
 	take_terminal(job);
-	fd_cleanup(&job->terminal_fd);
+	close(job->terminal_fd);
 	job->terminal_fd = -1;
 }
 
@@ -65,7 +95,7 @@ void terminal_job_begin(struct terminal_job *job, pid_t pid)
 		setpgid(pid, pid);
 }
 
-/* All of its group, as the terminal does; it may have left that. */
+/* All of its group, as the terminal and a shell do; it may have left that. */
 static void signal_group(const struct terminal_job *job, int number)
 {
 	if (kill(-job->pid, number) != 0)
@@ -74,57 +104,99 @@ static void signal_group(const struct terminal_job *job, int number)
 
 static void resume(struct terminal_job *job)
 {
-	if (job->wants_terminal)
-		give_terminal(job);
+	if (job->wants_terminal && is_in_foreground(job->terminal_fd)) {
+		set_foreground(job, job->pid);
+		job->wants_terminal = false;
+	}
 	signal_group(job, SIGCONT);
+}
+
+static bool is_pending(const int *numbers, size_t count)
+{
+	sigset_t pending;
+
+	sigpending(&pending);
+	for (size_t i = 0; i < count; i++) {
+		if (sigismember(&pending, numbers[i]) == 1)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The program has stopped; now heapctl does, for its shell to see. Where no shell could let it
+ * continue (an orphaned group), the kernel does not stop it. After a stop, SIGCONT is pending,
+ * which resumes the program; so is what ends it, and is not to wait.
+ */
+static void stop_with_program(struct terminal_job *job, int number)
+{
+	static const int ends[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM };
+	static const int continues[] = { SIGCONT };
+	sigset_t set;
+
+	if (is_pending(ends, sizeof ends / sizeof ends[0]))
+		return;
+	kill(0, number);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTSTP);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	if (!is_pending(continues, 1) && is_in_foreground(job->terminal_fd))
+		resume(job);
+}
+
+static void pass_on(struct terminal_job *job, const siginfo_t *signal_info)
+{
+	const int number = signal_info->si_signo;
+
+	switch (number) {
+	case SIGCONT:
+		resume(job);
+		break;
+	case SIGTSTP:
+		job->wants_terminal |= has_terminal(job);
+		take_terminal(job);
+		signal_group(job, SIGTSTP);
+		stop_with_program(job, SIGTSTP);
+		break;
+	case SIGHUP:
+	case SIGINT:
+	case SIGQUIT:
+	case SIGTERM:
+		/* One that has stopped would not see it. */
+		signal_group(job, number);
+		signal_group(job, SIGCONT);
+		break;
+	case SIGWINCH:
+		signal_group(job, number);
+		break;
+	default:
+		kill(job->pid, number);
+	}
 }
 
 void terminal_job_signal(struct terminal_job *job, const siginfo_t *signal_info)
 {
-	const int number = signal_info->si_signo;
-
-	if (job->terminal_fd < 0) {
-		/* What the kernel sends for a terminal, it sends to the program as well. */
-		if (signal_info->si_code != SI_KERNEL)
-			kill(job->pid, number);
-	} else if (number == SIGCONT) {
-		resume(job);
-	} else if (signal_info->si_code != SI_KERNEL) {
-		kill(job->pid, number);
-	} else if (number != SIGALRM) {
-		signal_group(job, number);
-	}
-}
-
-/* As the kernel stops it for Ctrl-Z: not where no shell could let it continue. */
-static void stop_heapctl(void)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGTSTP);
-	raise(SIGTSTP);
-	sigprocmask(SIG_UNBLOCK, &set, NULL);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-}
-
-void terminal_job_stop(struct terminal_job *job)
-{
-	signal_group(job, SIGTSTP);
-	stop_heapctl();
-	resume(job);
+	if (job->terminal_fd >= 0)
+		pass_on(job, signal_info);
+	/* What the kernel sends for a terminal, it sends to the program as well. */
+	else if (signal_info->si_code != SI_KERNEL)
+		kill(job->pid, signal_info->si_signo);
 }
 
 void terminal_job_has_stopped(struct terminal_job *job, int signal_number)
 {
-	const bool asks = !job->has_terminal &&
-			  (signal_number == SIGTTIN || signal_number == SIGTTOU);
-
-	if (job->terminal_fd < 0 || !(asks || (job->has_terminal && signal_number == SIGTSTP)))
+	if (job->terminal_fd < 0)
 		return;
-	job->wants_terminal = true;
-	take_terminal(job);
-	if (!asks || !is_in_foreground(job))
-		stop_heapctl();
-	resume(job);
+	if (has_terminal(job)) {
+		job->wants_terminal = true;
+		take_terminal(job);
+		stop_with_program(job, SIGTSTP);
+	} else if (signal_number == SIGTTIN || signal_number == SIGTTOU) {
+		job->wants_terminal = true;
+		if (is_in_foreground(job->terminal_fd))
+			resume(job);
+		else
+			stop_with_program(job, signal_number);
+	}
 }

@@ -3,12 +3,13 @@
  * A program that heapctl has started and waits for, at the terminal that both have.
  *
  * The terminal sends Ctrl-C to all processes of the group in its foreground, so a program in
- * heapctl's own group would have ended before heapctl has taken its profile. It gets a group of its
- * own, in the background, which the terminal's signals reach through heapctl. Once it reads from the
- * terminal, or sets it, the kernel stops it; then heapctl gives it the terminal, as a shell does,
- * and Ctrl-C with it.
+ * heapctl's own group would have ended before heapctl has taken its profile. Where heapctl is a
+ * command of its own that was typed there, the program gets another group, in the background, which
+ * the terminal's signals reach through heapctl. Once it reads from the terminal, or sets it, the
+ * kernel stops it; then heapctl gives it the terminal, as a shell does, and Ctrl-C with it.
  *
- * Without a terminal (a service, cron) the program stays in heapctl's group.
+ * Elsewhere (in a script, a pipeline, the background, without a terminal) both stay in one group:
+ * others in it would be stopped, or not be stopped, when they should not.
  */
 #pragma once
 
@@ -17,9 +18,8 @@
 #include <sys/types.h>
 
 struct terminal_job {
-	int terminal_fd; /* -1 for none */
-	pid_t pid;	 /* of the program */
-	bool has_terminal;
+	int terminal_fd;     /* -1 where the program stays in heapctl's group */
+	pid_t pid;	     /* of the program */
 	bool wants_terminal; /* it was stopped for it, or had it when it was stopped */
 };
 
@@ -35,11 +35,8 @@ void terminal_job_add_signals(const struct terminal_job *job, sigset_t *set);
 /* Both in the child, before it executes the program, and in its parent: either may be the first. */
 void terminal_job_begin(struct terminal_job *job, pid_t pid);
 
-/* Passes a signal on that is one of the terminal's, or of its shell's. Not for SIGTSTP. */
+/* Passes a signal on; SIGTSTP stops heapctl, too, and returns once it continues. */
 void terminal_job_signal(struct terminal_job *job, const siginfo_t *signal_info);
-
-/* Stops the program and heapctl, and returns once both continue. */
-void terminal_job_stop(struct terminal_job *job);
 
 /* Handles a stop of the program by that signal. */
 void terminal_job_has_stopped(struct terminal_job *job, int signal_number);

@@ -431,6 +431,7 @@ class RecordingAtATerminal(Case):
         process = self.start(*command, stdin=terminal, stdout=terminal, stderr=terminal, cwd=self.folder, preexec_fn=take, env={"PS1": "prompt "})
         os.close(terminal)
         fcntl.fcntl(self.main, fcntl.F_SETFL, os.O_NONBLOCK)
+        self.terminal_leader = process.pid
         return process
 
     def tearDown(self):
@@ -487,11 +488,44 @@ class RecordingAtATerminal(Case):
         self.assertEqual(process.wait(60), 128 + signal.SIGINT)
 
     def test_a_program_that_reads_gets_the_terminal(self):
-        process, _ = self.record(self.ENDED_BY_CTRL_C + "print('run' 'ning', flush=True); print('got', sys.stdin.readline()); time.sleep(600)")
+        process, child = self.record(self.ENDED_BY_CTRL_C + "print('run' 'ning', flush=True); print('got', sys.stdin.readline()); time.sleep(600)")
         self.type("a line\n")
         self.wait_for("got a line")
+        self.assertEqual(os.tcgetpgrp(self.main), child)
         self.type("\x03")
         self.assertEqual(process.wait(60), 128 + signal.SIGINT)
+
+    def test_only_a_command_that_was_typed_gives_the_program_a_group(self):
+        """In a script, a pipeline or the background others of heapctl's group would be left out, or the terminal would not be its to give."""
+        self.open_terminal(need("bash"), "--norc", "-i")
+        self.wait_for("prompt ")
+        typed = f"{HEAPCTL} run --record out.heap -- sleep 600"
+        for command, is_separate in ((typed, True), (typed + " >log", True), (f"sh -c '{typed}; true'", False), (f"timeout 500 {typed}", False), (typed + " | cat", False), (typed + " &", False)):
+            with self.subTest(command):
+                self.type(command + "\n")
+                program = wait_until(lambda: [pid for pid in self.session() if self.words_of(pid) == ["sleep", "600"]], "the program")[0]
+                recorder, = [pid for pid in self.session() if self.words_of(pid)[:2] == [HEAPCTL, "run"]]
+                self.assertEqual(os.getpgid(program) != os.getpgid(recorder), is_separate)
+                self.wait_for_agent(program)
+                self.type("kill %1\n" if command.endswith("&") else "\x03")
+                wait_until(lambda: not os.path.exists(f"/proc/{program}"), "its end")
+
+    def session(self):
+        """The processes at this terminal."""
+        leader = self.terminal_leader
+        def is_of(pid):
+            try:
+                return os.getsid(pid) == leader
+            except ProcessLookupError:
+                return False
+        return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if is_of(pid)]
+
+    @staticmethod
+    def words_of(pid):
+        try:
+            return pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:-1]
+        except FileNotFoundError:
+            return []
 
     def test_a_shell_stops_and_continues_both(self):
         self.open_terminal(need("bash"), "--norc", "-i")
