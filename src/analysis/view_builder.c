@@ -432,6 +432,15 @@ static bool has_addresses(const struct profile *profile)
 	return profile->location_count == 0;
 }
 
+static bool all_have_addresses(const struct view_input *inputs, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (!has_addresses(inputs[i].profile))
+			return false;
+	}
+	return true;
+}
+
 /*
  * Where only some inputs have addresses, the others have names as they were printed: without
  * arguments, and "[server]+0x1234" where there was none.
@@ -484,12 +493,16 @@ static bool is_difference(const struct view_input *inputs, size_t count)
 	return false;
 }
 
-/* What a side does not say cannot be subtracted: functions are what all of them have. */
+/*
+ * What a side cannot say cannot be subtracted: functions are what all of them have. Where all have
+ * addresses, a side without lines may just have no stack in a program with debug information.
+ */
 static enum view_granularity common_granularity(
 	const struct view_input *inputs, size_t count, enum view_granularity wanted)
 {
-	return is_difference(inputs, count) && (has_lines_in_part(inputs, count, false) ||
-						       has_addresses_in_part(inputs, count))
+	if (!is_difference(inputs, count) || all_have_addresses(inputs, count))
+		return wanted;
+	return has_lines_in_part(inputs, count, false) || has_addresses_in_part(inputs, count)
 		       ? VIEW_FUNCTIONS
 		       : wanted;
 }

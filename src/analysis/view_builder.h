@@ -4,7 +4,8 @@
  * filters, reduces to the granularity, and merges what is the same, within a profile and between
  * profiles. Stacks of different processes meet by module and function (see analysis/modules.h), so
  * a difference across restarts or rebuilds is one of places in the program, not of addresses.
- * Where only one side has lines, or addresses, the difference is one of functions.
+ * Where a side has no addresses, and only one has lines or addresses, the difference is one of
+ * functions.
  */
 #pragma once
 

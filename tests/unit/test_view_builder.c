@@ -472,6 +472,42 @@ static void subtracts_functions_where_one_side_has_no_lines(void **state)
 	}
 }
 
+/* The stacks of one side may all be in a library without debug information. */
+static void keeps_the_granularity_where_both_sides_have_addresses(void **state)
+{
+	(void)state;
+	static const char without[] = "--- symbol\n"
+				      "0x800010f parse\n"
+				      "---\n"
+				      "--- heap\n"
+				      "heap_v2/1\n"
+				      "  t*: 1: 1048576 [0: 0]\n"
+				      "@ 0x7000110 0x8000110\n"
+				      "  t*: 1: 1048576 [0: 0]\n"
+				      "\n" MAPS;
+	static const char with[] = "--- symbol\n"
+				   "0x800010f parse\n"
+				   "0x40010f main\n"
+				   "#line 0x40010f\t/src/main.c:7\n"
+				   "---\n"
+				   "--- heap\n"
+				   "heap_v2/1\n"
+				   "  t*: 3: 3145728 [0: 0]\n"
+				   "@ 0x7000110 0x8000110\n"
+				   "  t*: 1: 1048576 [0: 0]\n"
+				   "@ 0x7000110 0x400110\n"
+				   "  t*: 2: 2097152 [0: 0]\n"
+				   "\n" MAPS;
+	char *const lines = difference(with, without, REQUEST(.granularity = VIEW_LINES));
+	char *const addresses = difference(with, without, REQUEST(.granularity = VIEW_ADDRESSES));
+
+	assert_string_equal(lines, "parse ??:0 0\nmain /src/main.c:7 2\n");
+	assert_string_equal(addresses, "000000000800010f parse ??:0 0\n"
+				       "000000000040010f main /src/main.c:7 2\n");
+	free(lines);
+	free(addresses);
+}
+
 static void does_not_compare_offsets_of_different_builds(void **state)
 {
 	(void)state;
@@ -664,6 +700,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(drops_what_shrank_when_asked),
 	cmocka_unit_test(subtracts_collapsed_stacks_by_printed_names),
 	cmocka_unit_test(subtracts_functions_where_one_side_has_no_lines),
+	cmocka_unit_test(keeps_the_granularity_where_both_sides_have_addresses),
 	cmocka_unit_test(does_not_compare_offsets_of_different_builds),
 	cmocka_unit_test(subtracts_a_profile_from_itself_to_nothing),
 	cmocka_unit_test(refuses_to_mix_kinds),
