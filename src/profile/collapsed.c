@@ -104,17 +104,13 @@ static bool add_frame(struct collapsed_reader *reader, const char *name, size_t 
 	return !is_inlined;
 }
 
-/* From the right, where the leaf is. What has no frames is written as "[no stack]". */
+/* From the right, where the leaf is. */
 static uint32_t add_stack(struct collapsed_reader *reader, const struct stack_line *line)
 {
-	static const char no_stack[] = "[no stack]";
 	struct profile *const profile = reader->profile;
 	const char *end = line->frames + line->frames_size;
 	size_t depth = 0;
 
-	if (line->frames_size == sizeof no_stack - 1 &&
-		memcmp(line->frames, no_stack, sizeof no_stack - 1) == 0)
-		return profile_add_stack(profile, NULL, 0);
 	for (;;) {
 		const size_t left = (size_t)(end - line->frames);
 		const char *const semicolon = left == 0 ? NULL : memrchr(line->frames, ';', left);

@@ -361,11 +361,11 @@ static void cancels_patterns_that_never_end(void **state)
 	profile_free(profile);
 }
 
-/* Two profiles, the second subtracted. */
-static char *difference(const char *now, const char *base, struct view_request request)
+static char *combine(
+	const char *first, const char *second, bool is_base, struct view_request request)
 {
-	struct profile *const profiles[] = { must_read_text(now), must_read_text(base) };
-	const struct view_input inputs[] = { { profiles[0], false }, { profiles[1], true } };
+	struct profile *const profiles[] = { must_read_text(first), must_read_text(second) };
+	const struct view_input inputs[] = { { profiles[0], false }, { profiles[1], is_base } };
 	struct filter *filter = NULL;
 	struct view *view = NULL;
 	struct error err = { 0 };
@@ -375,13 +375,18 @@ static char *difference(const char *now, const char *base, struct view_request r
 	request.counter = PROFILE_INUSE_SPACE;
 	if (!view_build(inputs, 2, &request, &view, &err))
 		fail_msg("%s", err.message);
-	assert_true(view->is_difference);
+	assert_true(view->is_difference == is_base);
 	char *const paths = paths_of(view);
 	view_free(view);
 	filter_free(filter);
 	profile_free(profiles[0]);
 	profile_free(profiles[1]);
 	return paths;
+}
+
+static char *difference(const char *now, const char *base, struct view_request request)
+{
+	return combine(now, base, true, request);
 }
 
 /* The same program at another address, as after a restart. */
@@ -454,6 +459,18 @@ static void subtracts_collapsed_stacks_by_printed_names(void **state)
 				    "main;[libparse.so.1]+0x20f 0\n");
 	free(grown);
 	free(shrunk);
+}
+
+static void shows_missing_stacks_of_collapsed_stacks(void **state)
+{
+	(void)state;
+	static const char collapsed[] = "[no stack] 1048576\n"
+					"main;parse 2097152\n"
+					"[no stack];parse 1048576\n";
+	char *const paths = combine(collapsed, "[no stack] 1048576\n", false, REQUEST(0));
+
+	assert_string_equal(paths, "[no stack] 2\nmain;parse 2\n[no stack];parse 1\n");
+	free(paths);
 }
 
 static void subtracts_functions_where_one_side_has_no_lines(void **state)
@@ -699,6 +716,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(subtracts_across_restarts),
 	cmocka_unit_test(drops_what_shrank_when_asked),
 	cmocka_unit_test(subtracts_collapsed_stacks_by_printed_names),
+	cmocka_unit_test(shows_missing_stacks_of_collapsed_stacks),
 	cmocka_unit_test(subtracts_functions_where_one_side_has_no_lines),
 	cmocka_unit_test(keeps_the_granularity_where_both_sides_have_addresses),
 	cmocka_unit_test(does_not_compare_offsets_of_different_builds),
