@@ -543,7 +543,8 @@ bool view_build(const struct view_input *inputs, size_t input_count,
 		.regardless_of_module = has_modules_in_part(inputs, input_count),
 		.regardless_of_start_line =
 			input_count > 1 && has_lines_in_part(inputs, input_count, true),
-		.by_printed_name = has_addresses_in_part(inputs, input_count),
+		.by_printed_name = is_difference(inputs, input_count) &&
+				   has_addresses_in_part(inputs, input_count),
 	};
 
 	if (!view_check_inputs(inputs, input_count, err))

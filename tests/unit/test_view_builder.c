@@ -461,6 +461,33 @@ static void subtracts_collapsed_stacks_by_printed_names(void **state)
 	free(shrunk);
 }
 
+static void adds_collapsed_stacks_without_changing_other_names(void **state)
+{
+	(void)state;
+	static const char heap[] = "--- symbol\n"
+				   "0x40010f grow(int)\n"
+				   "0x40020f grow(char const*)\n"
+				   "---\n"
+				   "--- heap\n"
+				   "heap_v2/1\n"
+				   "  t*: 3: 3145728 [0: 0]\n"
+				   "@ 0x7000110 0x400110\n"
+				   "  t*: 1: 1048576 [0: 0]\n"
+				   "@ 0x7000110 0x400210\n"
+				   "  t*: 1: 1048576 [0: 0]\n"
+				   "@ 0x7000110 0x8000210\n"
+				   "  t*: 1: 1048576 [0: 0]\n"
+				   "\n" MAPS;
+	char *const paths = combine(
+		heap, "main 1048576\n", false, REQUEST(.granularity = VIEW_LINES));
+
+	assert_string_equal(paths, "grow(int) ??:0 1\n"
+				   "grow(char const*) ??:0 1\n"
+				   "[libparse.so.1]+0x20f 1\n"
+				   "main ??:0 1\n");
+	free(paths);
+}
+
 static void shows_missing_stacks_of_collapsed_stacks(void **state)
 {
 	(void)state;
@@ -716,6 +743,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(subtracts_across_restarts),
 	cmocka_unit_test(drops_what_shrank_when_asked),
 	cmocka_unit_test(subtracts_collapsed_stacks_by_printed_names),
+	cmocka_unit_test(adds_collapsed_stacks_without_changing_other_names),
 	cmocka_unit_test(shows_missing_stacks_of_collapsed_stacks),
 	cmocka_unit_test(subtracts_functions_where_one_side_has_no_lines),
 	cmocka_unit_test(keeps_the_granularity_where_both_sides_have_addresses),
