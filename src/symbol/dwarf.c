@@ -142,12 +142,14 @@ static bool answer_streamed(struct dwarf_reader *reader, const struct elf_image 
 	}
 }
 
-const char *dwarf_hint(const struct error *err)
+bool dwarf_hint(struct error *err)
 {
+	/* Such errors have their hint. */
 	if (err->kind == ERROR_UNSUPPORTED)
-		return "compile it with -gdwarf-5 and -gz=zlib";
-	return err->kind == ERROR_MEMORY ? "raise the limit of the address space (ulimit -v)"
-					 : DWARF_DAMAGE_HINT;
+		return false;
+	return error_hint(err, "%s",
+		err->kind == ERROR_MEMORY ? "raise the limit of the address space (ulimit -v)"
+					  : DWARF_DAMAGE_HINT);
 }
 
 bool dwarf_reader_answer(const struct elf_image *image, struct file_search *search,

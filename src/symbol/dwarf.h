@@ -41,8 +41,8 @@ MUST_CHECK bool dwarf_reader_answer(const struct elf_image *image, struct file_s
 	const char *program, const struct dwarf_addresses *addresses, struct dwarf_reader **reader,
 	struct error *err);
 
-/* What the user can do where one of the two failed. */
-const char *dwarf_hint(const struct error *err);
+/* Adds what the user can do where one of the two failed. Returns false. */
+bool dwarf_hint(struct error *err);
 void dwarf_reader_free(struct dwarf_reader *reader);
 
 /*

@@ -18,7 +18,7 @@
 
 /* What the size of a value depends on besides its form. */
 struct dwarf_encoding {
-	uint8_t version;
+	uint16_t version;
 	uint8_t address_bytes; /* 4 or 8 */
 	uint8_t offset_bytes;  /* 8 in 64-bit DWARF, else 4 */
 };

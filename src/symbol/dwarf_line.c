@@ -109,7 +109,7 @@ static bool read_header(struct dwarf_lines *lines, struct cursor *in)
 	const uint16_t version = cursor_u16(in);
 	if (version < 2 || version > 5)
 		return false;
-	lines->version = encoding.version = (uint8_t)version;
+	lines->version = encoding.version = version;
 	if (version >= 5) {
 		encoding.address_bytes = cursor_u8(in);
 		cursor_skip(in, 1); /* size of a segment selector */

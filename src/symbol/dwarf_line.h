@@ -28,7 +28,7 @@ struct dwarf_line_file {
 struct dwarf_lines {
 	struct dwarf_unit *unit;
 	struct cursor program;
-	uint8_t version;
+	uint16_t version;
 	uint8_t minimum_instruction;
 	int8_t line_base;
 	uint8_t line_range;

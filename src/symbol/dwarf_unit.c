@@ -94,7 +94,7 @@ bool dwarf_unit_read_header(struct dwarf *dwarf, struct cursor *in, struct dwarf
 	unit->limit = cursor_offset(in) + length;
 
 	const bool is_wide = unit->encoding.offset_bytes == 8;
-	unit->encoding.version = (uint8_t)cursor_u16(in);
+	unit->encoding.version = cursor_u16(in);
 	unit->type = DW_UT_compile;
 	if (unit->encoding.version >= 5) {
 		unit->type = cursor_u8(in);
@@ -115,7 +115,8 @@ bool dwarf_unit_read_header(struct dwarf *dwarf, struct cursor *in, struct dwarf
 	return true;
 }
 
-enum { MIN_VERSION = 2, MAX_VERSION = 5 };
+/* What claims a later one than the last is damaged. */
+enum { MIN_VERSION = 2, MAX_VERSION = 5, MAX_FUTURE_VERSION = 9 };
 
 bool dwarf_unit_is_readable(const struct dwarf_unit *unit)
 {
@@ -174,10 +175,12 @@ static bool skip_padding(struct dwarf *dwarf, struct cursor *in)
 
 static bool refuse_units(const struct dwarf *dwarf, unsigned version, struct error *err)
 {
-	if (version > MAX_VERSION)
-		return error_set(err, ERROR_UNSUPPORTED,
+	if (version > MAX_VERSION && version <= MAX_FUTURE_VERSION) {
+		error_set(err, ERROR_UNSUPPORTED,
 			"%s: its debug information is of DWARF %u, and heapctl reads %d to %d",
 			dwarf->path, version, MIN_VERSION, MAX_VERSION);
+		return error_hint(err, "compile it with -gdwarf-%d", MAX_VERSION);
+	}
 	return error_set(err, ERROR_INPUT, "%s: .debug_info: it is damaged: no unit can be read",
 		dwarf->path);
 }

@@ -422,8 +422,8 @@ static void open_dwarf(struct symbol_module *module)
 		if (answer_by_dwarf(module, images[i], &err))
 			return;
 		const bool is_damage = err.kind != ERROR_UNSUPPORTED && err.kind != ERROR_MEMORY;
-		set_damaged(
-			module, is_damage ? images[i]->path : "", err.message, dwarf_hint(&err));
+		(void)!dwarf_hint(&err);
+		set_damaged(module, is_damage ? images[i]->path : "", err.message, err.hint);
 	}
 	if (dwarf_exists(&work->debug))
 		open_other_debug(module);

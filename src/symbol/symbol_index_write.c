@@ -228,7 +228,7 @@ static bool open_files(struct making *making, const char *path, struct error *er
 	if (!dwarf_exists(image))
 		return true;
 	return dwarf_reader_new(image, &making->search, making->image.path, &making->dwarf, err) ||
-	       error_hint(err, "%s", dwarf_hint(err));
+	       dwarf_hint(err);
 }
 
 /* Part of the information would make an index that says less than the files. */

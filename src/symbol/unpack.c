@@ -123,8 +123,10 @@ static bool unpack_zlib_or_zstd(
 bool unpack_sized(enum unpack_format format, const void *data, size_t data_size, uint64_t size,
 	bool may_populate, struct elf_bytes *bytes, struct error *err)
 {
-	if (format == UNPACK_UNKNOWN)
-		return error_set(err, ERROR_UNSUPPORTED, "unknown compression");
+	if (format == UNPACK_UNKNOWN) {
+		error_set(err, ERROR_UNSUPPORTED, "unknown compression");
+		return error_hint(err, "compile it with -gz=zlib");
+	}
 	if (size / MAX_RATIO > data_size)
 		return error_set(err, ERROR_INPUT, "%zu compressed bytes cannot hold %llu",
 			data_size, (unsigned long long)size);

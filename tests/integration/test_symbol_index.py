@@ -393,20 +393,39 @@ class Use(IndexCase):
                 module = self.ask_tool(path, self.addresses)[1]
                 self.assertEqual("get an undamaged copy of the file", module["hint"])
 
-    def test_another_version_of_dwarf_is_no_damage(self):
-        path = os.path.join(self.folder, "newer.debug")
+    def change_version(self, path, version):
         contents = bytearray(pathlib.Path(self.program).read_bytes())
         offset, size = re.search(r"\.debug_info +PROGBITS +\w+ (\w+) (\w+)", run("readelf", "-SW", self.program)).groups()
         at, limit = int(offset, 16), int(offset, 16) + int(size, 16)
         while at < limit:
-            contents[at + 4] = 6
+            contents[at + 4:at + 6] = version.to_bytes(2, "little")
             at += 4 + int.from_bytes(contents[at:at + 4], "little")
         pathlib.Path(path).write_bytes(contents)
-        why, hint = f"{path}: its debug information is of DWARF 6, and heapctl reads 2 to 5", "compile it with -gdwarf-5 and -gz=zlib"
+
+    def test_another_version_of_dwarf_is_no_damage(self):
+        path = os.path.join(self.folder, "newer.debug")
+        self.change_version(path, 6)
+        why, hint = f"{path}: its debug information is of DWARF 6, and heapctl reads 2 to 5", "compile it with -gdwarf-5"
         result = self.heapctl("symbols", "index", path)
         self.assertIn(f"{why} ({hint})\n", result.stderr)
         module = self.ask_tool(path, self.addresses)[1]
         self.assertEqual((why, hint), (module["problem"], module["hint"]))
+
+    def test_a_version_that_dwarf_will_not_have_soon_is_damage(self):
+        path = os.path.join(self.folder, "damaged.debug")
+        for version in (0x0105, 0x9c41):
+            self.change_version(path, version)
+            result = self.heapctl("symbols", "index", path)
+            self.assertIn(f"{path}: .debug_info: it is damaged: no unit can be read (get an undamaged copy of the file)\n", result.stderr)
+
+    def test_an_unknown_compression_is_no_damage(self):
+        path = os.path.join(self.folder, "packed.debug")
+        run("objcopy", "--compress-debug-sections=zlib", self.program, path)
+        contents = bytearray(pathlib.Path(path).read_bytes())
+        offset = int(re.search(r"\.debug_info +PROGBITS +\w+ (\w+)", run("readelf", "-SW", path)).group(1), 16)
+        contents[offset] = 9
+        pathlib.Path(path).write_bytes(contents)
+        self.assertIn("unknown compression (compile it with -gz=zlib)\n", self.heapctl("symbols", "index", path).stderr)
 
     def test_padding_is_no_damage(self):
         """Between units and at the end, as some linkers write it."""
