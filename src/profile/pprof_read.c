@@ -155,12 +155,28 @@ static bool refuse_columns(const struct pprof_reader *reader, struct error *err)
 	return error_hint(err, "heap, CPU and contention profiles can be shown");
 }
 
+/* Whether profile_describe_sampling says it: other tools may begin a comment like that, too. */
+static bool is_sampling(const char *text)
+{
+	static const char *const words[] = { PROFILE_SAMPLING_WORDS "heapctl",
+		PROFILE_SAMPLING_WORDS "jemalloc" };
+
+	for (const char *at = text; *at != '\0'; at++)
+		if (*at < ' ' || *at > '~')
+			return false;
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+		const size_t size = strlen(words[i]);
+		if (strncmp(text, words[i], size) == 0 &&
+			(text[size] == '\0' || text[size] == ' ' || text[size] == ','))
+			return true;
+	}
+	return false;
+}
+
 /* Written anew as a comment when the profile is, so it is none until then. */
 static bool take_sampling(struct profile *profile, const char *text)
 {
-	static const char words[] = PROFILE_SAMPLING_WORDS;
-
-	if (profile->sampling[0] != '\0' || strncmp(text, words, sizeof words - 1) != 0)
+	if (profile->sampling[0] != '\0' || !is_sampling(text))
 		return false;
 	profile->sampling = text;
 	return true;

@@ -203,7 +203,7 @@ static inline bool profile_lacks_errors(const struct profile *profile)
 /* Whether its samples begin with an attach of the agent to the running process. */
 bool profile_is_since_attach(const struct profile *profile);
 
-/* Of the words below: a comment of pprof that begins with it has them. */
+/* Of the words below: a comment of pprof that begins with it and a sampler's name has them. */
 #define PROFILE_SAMPLING_WORDS "sampled by "
 
 /*

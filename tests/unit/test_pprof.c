@@ -374,6 +374,24 @@ static void writes_what_it_reads(void **state)
 	}
 }
 
+static void takes_no_comment_of_other_tools_for_how_it_was_sampled(void **state)
+{
+	static const char *const comments[] = { "sampled by another tool", "sampled by heapctlx",
+		"sampled by jemalloc\nwith a second line", "sampled by heapctl\x1b[2J" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof comments / sizeof *comments; i++) {
+		CLEANUP(profile_cleanup) struct profile *profile = must_read_text(heap_text);
+		profile_add_comment(profile, comments[i], strlen(comments[i]));
+		CLEANUP(profile_cleanup)
+		struct profile *const again =
+			written_and_read(profile, profile->samples, profile->sample_count, false);
+		assert_string_equal(again->sampling, "");
+		assert_int_equal(again->comment_count, 1);
+		assert_string_equal(again->comments[0], comments[i]);
+	}
+}
+
 static void keeps_how_it_was_sampled(void **state)
 {
 	(void)state;
@@ -533,6 +551,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_piece_of_the_beginning_is_reported_as_one),
 	cmocka_unit_test(every_truncation_is_survived),
 	cmocka_unit_test(writes_what_it_reads),
+	cmocka_unit_test(takes_no_comment_of_other_tools_for_how_it_was_sampled),
 	cmocka_unit_test(keeps_how_it_was_sampled),
 	cmocka_unit_test(threads_are_labels),
 	cmocka_unit_test(the_first_thread_keeps_its_number),
