@@ -207,13 +207,17 @@ static int open_nameless(const char *path, mode_t mode)
 	return open(folder, O_RDWR | O_TMPFILE | O_CLOEXEC, mode);
 }
 
+static int open_temporary(const struct file_draft *draft, mode_t mode)
+{
+	return open(draft->temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+}
+
 static void open_new(struct file_draft *draft, mode_t mode)
 {
 	draft->fd = open_nameless(draft->path, mode);
 	draft->is_nameless = draft->fd >= 0;
 	if (!draft->is_nameless)
-		draft->fd = open(
-			draft->temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+		draft->fd = open_temporary(draft, mode);
 }
 
 /* Not its own at once, since linkat(2) replaces no file. */
@@ -223,6 +227,22 @@ static bool give_temporary_name(const struct file_draft *draft)
 
 	snprintf(link, sizeof link, "/proc/self/fd/%d", draft->fd);
 	return linkat(AT_FDCWD, link, AT_FDCWD, draft->temporary, AT_SYMLINK_FOLLOW) == 0;
+}
+
+/* Where a security module or the file system allows no link. */
+static bool copy_to_temporary(struct file_draft *draft, struct error *err)
+{
+	struct stat status;
+
+	if (fstat(draft->fd, &status) != 0)
+		return error_system(err, errno, "writing %s", draft->path);
+	const int fd = open_temporary(draft, status.st_mode & 07777);
+	if (fd < 0)
+		return error_system(err, errno, "writing %s", draft->path);
+	const bool is_copied = file_copy_fd(draft->fd, draft->path, fd, draft->path, err);
+	close(draft->fd);
+	draft->fd = fd;
+	return is_copied;
 }
 
 /* Of a file that is to be written: what to do. Returns false. */
@@ -279,17 +299,16 @@ bool file_draft_open(const char *path, mode_t mode, struct file_draft *draft, st
 
 bool file_draft_commit(struct file_draft *draft, struct error *err)
 {
-	const bool has_name = !draft->is_nameless || give_temporary_name(draft);
-	const int reason = errno;
+	const bool has_name =
+		!draft->is_nameless || give_temporary_name(draft) || copy_to_temporary(draft, err);
 	const int closed = close(draft->fd);
 
 	draft->fd = -1;
 	if (has_name && closed == 0 &&
 		(draft->in_place || rename(draft->temporary, draft->path) == 0))
 		return true;
-	if (!has_name)
-		errno = reason;
-	error_system(err, errno, "writing %s", draft->path);
+	if (has_name)
+		error_system(err, errno, "writing %s", draft->path);
 	if (!draft->in_place)
 		unlink(draft->temporary);
 	return hint_unwritable(draft->path, err);

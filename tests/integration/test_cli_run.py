@@ -377,6 +377,17 @@ class Recording(Case):
         size = pathlib.Path(path).read_text().splitlines()[1].split(":")[2]
         self.assertGreater(int(size.split()[0]), 600 * 50_000)
 
+    def test_the_profile_is_kept_where_no_file_may_be_linked(self):
+        """As by a security module: the program has ended, and its profile cannot be taken again."""
+        path = os.path.join(self.folder, "out.heap")
+        for error in ("EPERM", "EOPNOTSUPP"):
+            result = subprocess.run([need("strace"), "-f", "-o", "/dev/null", "-e", "trace=linkat", "-e", f"inject=linkat:error={error}", HEAPCTL, "run", "--record", path, "--", "/bin/true"],
+                                    env=self.environment, capture_output=True, text=True)
+            self.assertEqual(0, result.returncode, result.stderr)
+            self.assertIn("heap_v2/", pathlib.Path(path).read_text())
+            self.assertEqual(["out.heap"], [name for name in os.listdir(self.folder) if name.startswith("out.heap")])
+            os.unlink(path)
+
     def test_a_profile_that_was_not_finished_is_not_taken(self):
         """The program is killed before it gives the file its name."""
         path = os.path.join(self.folder, "out.heap")
