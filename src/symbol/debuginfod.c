@@ -296,8 +296,8 @@ static void hint_at_kept_miss(
 	buffer_printf(hint, "remove %s%s%s", wanted->source == NULL ? "" : "the empty files in ",
 		path,
 		was_asked ? ", which keeps this answer for ten minutes"
-			  : " to ask the debuginfod servers again, which had no file less than ten "
-			    "minutes ago");
+			  : " to ask the debuginfod servers again, from which no file came less "
+			    "than ten minutes ago");
 }
 
 static void explain(const struct debuginfod *debuginfod, const struct wanted_file *wanted,

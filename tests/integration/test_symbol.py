@@ -854,7 +854,7 @@ class Servers(BuiltOnce):
             os.chmod(self.kept(), mode)
             module = self.ask(*options)["modules"][0]
             self.assertIn("debug file was not found", module["problem"])
-            self.assertIn(f", or remove {self.kept()} to ask the debuginfod servers again", module["hint"])
+            self.assertIn(f", or remove {self.kept()} to ask the debuginfod servers again, from which no file came less than ten minutes ago", module["hint"])
         self.assertEqual(asked, len(self.server.asked))
         os.unlink(self.kept())
         self.assertEqual(("dwarf", ""), operator.itemgetter("source", "problem")(self.ask(*options)["modules"][0]))
