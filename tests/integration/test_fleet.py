@@ -431,6 +431,7 @@ class Asking(FleetCase):
             for macro, text in macros.items():
                 query = query.replace(macro, text)
             self.assertNotIn("$", query)
+            self.assertNotRegex(query, "(?<!nan, )inuse_variance")
             tables[panel["title"]] = self.database.rows(query)
             self.assertTrue(tables[panel["title"]], panel["title"])
         self.assertEqual(self.database.rows(dashboard["templating"]["list"][1]["query"]), [["api"]])
