@@ -319,7 +319,9 @@ static uint32_t make_node(struct node_builder *builder, const struct profile_loc
 		granularity != VIEW_ADDRESSES) {
 		node.function = key.function = printed_name(builder, &node, &key);
 		key.module = "";
-		key.build = key.build[0] == '\0' ? "" : key.build;
+		/* Keys are compared by their pointers, and "" of the profile is another one. */
+		if (key.build[0] == '\0')
+			key.build = "";
 		key.offset = 0;
 	}
 	return find_or_add(builder, &key, &node);
