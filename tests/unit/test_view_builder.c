@@ -478,8 +478,8 @@ static void adds_collapsed_stacks_without_changing_other_names(void **state)
 				   "@ 0x7000110 0x8000210\n"
 				   "  t*: 1: 1048576 [0: 0]\n"
 				   "\n" MAPS;
-	char *const paths = combine(
-		heap, "main 1048576\n", false, REQUEST(.granularity = VIEW_LINES));
+	char *const paths =
+		combine(heap, "main 1048576\n", false, REQUEST(.granularity = VIEW_LINES));
 
 	assert_string_equal(paths, "grow(int) ??:0 1\n"
 				   "grow(char const*) ??:0 1\n"
