@@ -140,11 +140,11 @@ class Recordings(TreeCase):
             self.wait_for_agent(pid)
 
     def record(self, duration, *arguments):
-        """A recording of all that has begun in all."""
+        """A recording of all that has begun in all; a short one may have ended before that is seen."""
         client = self.start(HEAPCTL, "record", self.tree, "--duration", duration, *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                             text=True, cwd=self.folder)
         for pid in self.pids:
-            wait_until(lambda pid=pid: self.is_on(pid), "its run")
+            wait_until(lambda pid=pid: client.poll() is not None or self.is_on(pid), "its run")
         return client
 
     def finish(self, client, code=0):
