@@ -282,7 +282,8 @@ bool file_draft_open(const char *path, mode_t mode, struct file_draft *draft, st
 
 	draft->fd = -1;
 	draft->is_nameless = false;
-	draft->in_place = stat(path, &status) == 0 && !S_ISREG(status.st_mode);
+	const bool is_there = stat(path, &status) == 0;
+	draft->in_place = is_there && !S_ISREG(status.st_mode);
 	if ((size_t)snprintf(draft->path, sizeof draft->path, "%s", path) >= sizeof draft->path)
 		return error_system(err, ENAMETOOLONG, "%.100s...", path);
 	if (draft->in_place)
@@ -290,7 +291,7 @@ bool file_draft_open(const char *path, mode_t mode, struct file_draft *draft, st
 	else if (!name_temporary(draft, err))
 		return false;
 	else
-		open_new(draft, mode);
+		open_new(draft, is_there ? mode & status.st_mode : mode);
 	if (draft->fd >= 0)
 		return true;
 	error_system(err, errno, "writing %s", path);

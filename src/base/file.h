@@ -90,7 +90,7 @@ MUST_CHECK bool file_make_folder(const char *path, mode_t mode, struct error *er
  * A file in the making, for contents that come piece by piece: write to `fd`, then commit. Until
  * then the old file, if there is one, is untouched; discarding leaves nothing behind, nor does the
  * end of this process where the file system has files without a name. A path that is no regular
- * file is written in place.
+ * file is written in place. Where an old file is replaced, the new one has no more permissions.
  */
 struct file_draft {
 	int fd;

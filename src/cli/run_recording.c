@@ -129,8 +129,10 @@ static void pass_on(struct recording *recording, pid_t pid, const siginfo_t *sig
 {
 	const int number = signal_info->si_signo;
 
-	if (may_end(pid, number))
+	if (may_end(pid, number)) {
+		terminal_job_continue(&recording->job);
 		take_profile(recording, pid);
+	}
 	terminal_job_signal(&recording->job, signal_info);
 }
 

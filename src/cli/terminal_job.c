@@ -102,6 +102,12 @@ static void signal_group(const struct terminal_job *job, int number)
 		kill(job->pid, number);
 }
 
+void terminal_job_continue(const struct terminal_job *job)
+{
+	if (job->terminal_fd >= 0)
+		signal_group(job, SIGCONT);
+}
+
 static void resume(struct terminal_job *job)
 {
 	if (job->wants_terminal && is_in_foreground(job->terminal_fd)) {
@@ -165,7 +171,7 @@ static void pass_on(struct terminal_job *job, const siginfo_t *signal_info)
 	case SIGTERM:
 		/* One that has stopped would not see it. */
 		signal_group(job, number);
-		signal_group(job, SIGCONT);
+		terminal_job_continue(job);
 		break;
 	case SIGWINCH:
 		signal_group(job, number);

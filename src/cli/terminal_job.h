@@ -35,6 +35,9 @@ void terminal_job_add_signals(const struct terminal_job *job, sigset_t *set);
 /* Both in the child, before it executes the program, and in its parent: either may be the first. */
 void terminal_job_begin(struct terminal_job *job, pid_t pid);
 
+/* Continues a program that the terminal has stopped, for its agent to answer. */
+void terminal_job_continue(const struct terminal_job *job);
+
 /* Passes a signal on; SIGTSTP stops heapctl, too, and returns once it continues. */
 void terminal_job_signal(struct terminal_job *job, const siginfo_t *signal_info);
 

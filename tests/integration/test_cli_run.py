@@ -556,6 +556,17 @@ class RecordingAtATerminal(Case):
         self.wait_for(f"ended with {128 + signal.SIGINT}")
         self.assert_recorded()
 
+    def test_a_stopped_job_that_is_killed_leaves_its_profile(self):
+        self.open_terminal(need("bash"), "--norc", "-i")
+        self.wait_for("prompt ")
+        self.type(f"{HEAPCTL} run --record out.heap -- {python()} -c \"{self.SLEEPS}\"\n")
+        self.wait_for("running")
+        self.type("\x1a")
+        self.wait_for("Stopped")
+        self.type("kill %1\n")
+        self.wait_for("out.heap: ")
+        self.assert_recorded()
+
     def test_the_terminal_goes_with_a_program_that_is_stopped(self):
         """One that reads has it, and Ctrl-Z reaches the program alone."""
         self.open_terminal(need("bash"), "--norc", "-i")

@@ -71,6 +71,10 @@ static void replaces_a_file_only_when_committed(void **state)
 	assert_int_equal(stat(path, &status), 0);
 	assert_int_equal(status.st_mode & 0777, 0600);
 	assert_int_equal(count_files(), 1);
+	/* What was private stays so. */
+	assert_true(file_write(path, "new", 3, 0666, &err));
+	assert_int_equal(stat(path, &status), 0);
+	assert_int_equal(status.st_mode & 0777, 0600);
 }
 
 static void leaves_nothing_behind_when_discarded(void **state)
