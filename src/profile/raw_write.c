@@ -7,15 +7,22 @@
 #include "base/xalloc.h"
 
 /* Above what a process of 47 or 48 bits of address space has, below what jeprof passes over. */
-#define FIRST_INVENTED_ADDRESS UINT64_C(0x0100000000000000)
+#define FIRST_MADE_UP_ADDRESS UINT64_C(0x0100000000000000)
+#define MADE_UP_ADDRESS_STEP 16
 
 uint64_t raw_address(const struct profile *profile, uint32_t location)
 {
 	const struct profile_location *const at = &profile->locations[location];
 
 	if (at->is_named)
-		return FIRST_INVENTED_ADDRESS + 16 * (location + UINT64_C(1));
+		return FIRST_MADE_UP_ADDRESS + MADE_UP_ADDRESS_STEP * (location + UINT64_C(1));
 	return at->is_exact ? at->address + 1 : at->address;
+}
+
+bool raw_is_made_up(uint64_t address)
+{
+	return address > FIRST_MADE_UP_ADDRESS &&
+	       address - FIRST_MADE_UP_ADDRESS <= MADE_UP_ADDRESS_STEP * (UINT32_MAX + UINT64_C(1));
 }
 
 void raw_put_text(struct buffer *out, const char *text)

@@ -2,7 +2,8 @@
 /*
  * Writes a heap or growth profile as text with its counters as they are, so that the reader
  * scales them up as we would: heap_v2 with its threads where counters are meant that way,
- * gperftools' form otherwise. Locations that have no address get one that no process uses.
+ * gperftools' form otherwise. Locations that have no address get one that no process uses, which
+ * the reader forgets.
  */
 #pragma once
 
@@ -24,3 +25,6 @@ void raw_put_text(struct buffer *out, const char *text);
  * is one more than where execution was.
  */
 uint64_t raw_address(const struct profile *profile, uint32_t location);
+
+/* Whether raw_address() made up this address, for a location that has none. */
+bool raw_is_made_up(uint64_t address);

@@ -212,6 +212,16 @@ static bool take_function_start(const struct profile *profile, struct profile_lo
 	return true;
 }
 
+/* What had names alone before it was written has them now. */
+static void forget_made_up_address(struct profile_location *location)
+{
+	if (!raw_is_made_up(location->address))
+		return;
+	location->address = 0;
+	location->is_exact = true;
+	location->is_named = true;
+}
+
 static void name_locations(
 	struct cursor *in, struct profile *profile, const struct address_names *table)
 {
@@ -222,8 +232,10 @@ static void name_locations(
 		const struct symbol *symbol = find_symbol(table, location->address - 1);
 		if (location->is_exact || !is_name(symbol))
 			symbol = find_symbol(table, location->address);
-		if (is_name(symbol) && !take_function_start(profile, location, &symbol->names))
+		if (is_name(symbol) && !take_function_start(profile, location, &symbol->names)) {
 			set_frames(profile, location, symbol);
+			forget_made_up_address(location);
+		}
 		if (profile_is_full(profile))
 			cursor_fail(in, PROFILE_FULL_PROBLEM);
 	}

@@ -920,8 +920,19 @@ class Report(unittest.TestCase):
         run("report", "--collapsed", "-o", collapsed, self.first)
         self.assertIn("[inline]", pathlib.Path(collapsed).read_text())
         self.assertEqual(text("report", "--collapsed", collapsed), pathlib.Path(collapsed).read_text())
-        rows = [line.split() for line in text("diff", "--text", "--show_bytes", self.first, collapsed).splitlines()[2:]]
-        self.assertEqual([row for row in rows if abs(float(row[0])) > 2 or abs(float(row[3])) > 100], [])
+        raw, named = self.path("of.raw"), self.path("named.collapsed")
+        pathlib.Path(named).write_text("main;ns::run(int);[server]+0x1234 100\n[no stack] 7\n")
+        for stacks in (collapsed, named):
+            run("report", "--raw", "-o", raw, stacks)
+            self.assertEqual(text("report", "--raw", raw), pathlib.Path(raw).read_text())
+            self.assertEqual(text("report", "--collapsed", raw), text("report", "--collapsed", stacks))
+            for pair in ([stacks, raw], [raw, stacks]):
+                nodes = json.loads(text("diff", "--json", *pair))["nodes"]
+                self.assertEqual([node["name"] for node in nodes if node["flat"]["now"] != node["flat"]["base"]], [], pair)
+        run("report", "--raw", "-o", raw, collapsed)
+        for stacks in (collapsed, raw):
+            rows = [line.split() for line in text("diff", "--text", "--show_bytes", self.first, stacks).splitlines()[2:]]
+            self.assertEqual([row for row in rows if abs(float(row[0])) > 2 or abs(float(row[3])) > 100], [], stacks)
 
     def test_functions_inlined_in_a_profile_without_addresses_stay_so(self):
         collapsed, filtered = self.path("inlined.collapsed"), self.path("filtered.pb.gz")
