@@ -439,12 +439,17 @@ static bool has_program(const struct report_session *session, const char *module
 	return false;
 }
 
-/* Whether functions match, and all of their names came with the profile. */
-static bool has_names_alone(
+enum function_match {
+	NO_FUNCTION,
+	FUNCTIONS_BY_NAME, /* all of their names came with the profile */
+	FUNCTIONS_OF_PROGRAMS,
+};
+
+static enum function_match match_functions(
 	const struct report_session *session, const struct view *view, struct pattern *pattern)
 {
 	CLEANUP(buffer_deinit) struct buffer scratch = BUFFER_OR_EXIT;
-	bool any = false;
+	enum function_match found = NO_FUNCTION;
 
 	for (size_t i = 0; i < view->node_count; i++) {
 		const struct view_node *const node = &view->nodes[i];
@@ -452,17 +457,16 @@ static bool has_names_alone(
 			!filter_matches_function(pattern, &scratch, node->function))
 			continue;
 		if (has_program(session, node->module))
-			return false;
-		any = true;
+			return FUNCTIONS_OF_PROGRAMS;
+		found = FUNCTIONS_BY_NAME;
 	}
-	return any;
+	return found;
 }
 
 static bool no_address(const char *pattern, struct error *err)
 {
 	error_set(err, ERROR_NOT_FOUND,
-		"the profile has names that match '%.100s', without addresses in a program that "
-		"was read",
+		"the names that match '%.100s' came with the profile: no program was read for them",
 		pattern);
 	return error_hint(err, "give a profile with addresses and without names, as heapctl dump "
 			       "writes it");
@@ -484,27 +488,16 @@ static bool has_lines(const struct view *view)
 	return false;
 }
 
-static bool has_function(const struct view *view, struct pattern *pattern)
-{
-	CLEANUP(buffer_deinit) struct buffer scratch = BUFFER_OR_EXIT;
-
-	for (size_t i = 0; i < view->node_count; i++) {
-		const char *const function = view->nodes[i].function;
-		if (function[0] != '\0' && filter_matches_function(pattern, &scratch, function))
-			return true;
-	}
-	return false;
-}
-
 /* Without debug information there is no line to show, whatever the pattern is. */
 static bool no_source(const struct report_session *session, const struct view *view,
 	struct pattern *pattern, const char *text, struct error *err)
 {
 	const bool any_lines = has_lines(view);
+	const enum function_match match = match_functions(session, view, pattern);
 
-	if (view->node_count == 0 || (any_lines && !has_function(view, pattern)))
+	if (view->node_count == 0 || (any_lines && match == NO_FUNCTION))
 		return no_match(text, err);
-	if (has_names_alone(session, view, pattern))
+	if (match == FUNCTIONS_BY_NAME)
 		return no_address(text, err);
 	if (any_lines)
 		error_set(err, ERROR_NOT_FOUND,
@@ -534,8 +527,9 @@ static bool annotate_assembly(const struct report_session *session, const struct
 
 	routine_list_init(&list, session, view, pattern);
 	if (list.count == 0)
-		return has_names_alone(session, view, pattern) ? no_address(text, err)
-							       : no_match(text, err);
+		return match_functions(session, view, pattern) == FUNCTIONS_BY_NAME
+			       ? no_address(text, err)
+			       : no_match(text, err);
 	if (kind == REPORT_WEBLIST)
 		return write_page(session, view, &list, objdump, out, err);
 	for (size_t i = 0; i < list.count; i++) {

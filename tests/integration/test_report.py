@@ -295,7 +295,7 @@ class Report(unittest.TestCase):
         pathlib.Path(stacks).write_text("main;load_table 4096\n")
         for output, profile in ("disasm", named), ("weblist", named), ("disasm", stacks), ("weblist", stacks), ("list", stacks):
             said = run("report", f"--{output}=^load_table$", profile, code=1).stderr.decode()
-            self.assertIn("has names that match '^load_table$', without addresses in a program", said)
+            self.assertIn("the names that match '^load_table$' came with the profile: no program was read for them", said)
             self.assertIn("(give a profile with addresses and without names, as heapctl dump", said)
             self.assertIn("--text lists the functions", run("report", f"--{output}=no_such", named, code=1).stderr.decode())
 
