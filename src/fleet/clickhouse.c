@@ -290,16 +290,23 @@ static bool check_servers(struct clickhouse *clickhouse, struct error *err)
 
 bool clickhouse_run_for_all(struct clickhouse *clickhouse, const char *statement, struct error *err)
 {
-	return perform(clickhouse,
-		       &(struct clickhouse_request){
-			       .parameters = "",
-			       .body = statement,
-			       .size = strlen(statement),
-			       .seconds = SELECT_SECONDS,
-			       .limit = CLUSTER_ANSWER_BYTES,
-		       },
-		       err) &&
-	       check_servers(clickhouse, err);
+	enum { TIMEOUT_EXCEEDED = 159 };
+
+	if (perform(clickhouse,
+		    &(struct clickhouse_request){
+			    .parameters = "",
+			    .body = statement,
+			    .size = strlen(statement),
+			    .seconds = SELECT_SECONDS,
+			    .limit = CLUSTER_ANSWER_BYTES,
+		    },
+		    err) &&
+		check_servers(clickhouse, err))
+		return true;
+	if (exception_code(buffer_string(answer_of(clickhouse))) == TIMEOUT_EXCEEDED)
+		error_hint(err, "give the command again; a server that stays behind says why in "
+				"its log, and may have to be restarted");
+	return false;
 }
 
 static bool compress_rows(const struct buffer *rows, struct buffer *out, struct error *err)

@@ -15,6 +15,8 @@ MORE = """<interserver_http_port>{interserver}</interserver_http_port><interserv
   <macros><shard>{shard}</shard><replica>{replica}</replica></macros>
   <remote_servers><{name}>{shards}</{name}></remote_servers>
   <distributed_ddl><path>/clickhouse/task_queue/ddl</path></distributed_ddl>"""
+PROFILE = """<allow_experimental_low_cardinality_type>1</allow_experimental_low_cardinality_type>
+    <distributed_ddl_task_timeout>20</distributed_ddl_task_timeout>"""
 REPLICA = "<replica><host>127.0.0.1</host><port>{port}</port><user>heap</user><password>{password}</password></replica>"
 
 
@@ -62,7 +64,7 @@ class Cluster:
         for shard, servers in enumerate(self.servers):
             for replica, server in enumerate(servers):
                 server.configure(MORE.format(interserver=free_port(), zookeeper=self.zookeeper.port, shard=shard, replica=replica, name=self.name, shards=xml),
-                                 profile="<allow_experimental_low_cardinality_type>1</allow_experimental_low_cardinality_type>", default="")
+                                 profile=PROFILE, default="")
 
     def all(self):
         return [server for shard in self.servers for server in shard]
