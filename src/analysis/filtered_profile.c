@@ -276,8 +276,6 @@ static uint32_t make_stack(struct selector *selector, const struct profile_stack
 	size_t depth = 0;
 	size_t count = 0;
 
-	if (selector->by_printed_name)
-		stack = profile_unprinted_stack(selector->profile, stack);
 	if (!stack_filter_pick(&selector->stack_filter, stack, &locations, &depth))
 		return LEFT_OUT;
 	selector->scratch = xgrow(

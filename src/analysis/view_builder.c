@@ -46,7 +46,6 @@ struct view_builder {
 	struct node_builder *node_builder;
 	struct stack_filter stack_filter;
 	struct module_table modules;
-	bool by_printed_name; /* as in node_rules */
 
 	/* Of the current profile. */
 	const struct profile *profile;
@@ -72,7 +71,6 @@ static void builder_init(struct view_builder *builder, const struct view_request
 	builder->prepared = &builder->lines[1];
 	builder->view = view_new(kind, request->granularity);
 	builder->view->counter = request->counter;
-	builder->by_printed_name = rules.by_printed_name;
 	module_table_init(&builder->modules);
 	builder->node_builder =
 		node_builder_new(builder->view, request->filter, &builder->modules, rules);
@@ -233,8 +231,6 @@ static bool gather_usual(struct view_builder *builder, const struct profile_stac
 /* Puts the path of a stack into the line; false when the stack is left out. */
 static bool gather_path(struct view_builder *builder, const struct profile_stack *stack)
 {
-	if (builder->by_printed_name)
-		stack = profile_unprinted_stack(builder->profile, stack);
 	const bool is_usual = builder->has_usual_stacks && gather_usual(builder, stack);
 
 	if (!is_usual && !gather_picked(builder, stack))

@@ -6,6 +6,7 @@
  *	main;serve;parse 4096
  *
  * A function that is inlined into the one before it ends in "[inline]", as jeprof writes it.
+ * "[no stack]" alone is a stack without locations.
  * Lines that begin with '#' are comments.
  */
 #include "profile/readers.h"
@@ -104,6 +105,14 @@ static bool add_frame(struct collapsed_reader *reader, const char *name, size_t 
 	return !is_inlined;
 }
 
+static bool has_no_stack(const struct stack_line *line)
+{
+	static const char text[] = "[no stack]";
+
+	return line->frames_size == sizeof text - 1 &&
+	       memcmp(line->frames, text, sizeof text - 1) == 0;
+}
+
 /* From the right, where the leaf is. */
 static uint32_t add_stack(struct collapsed_reader *reader, const struct stack_line *line)
 {
@@ -111,6 +120,8 @@ static uint32_t add_stack(struct collapsed_reader *reader, const struct stack_li
 	const char *end = line->frames + line->frames_size;
 	size_t depth = 0;
 
+	if (has_no_stack(line))
+		return profile_add_stack(profile, reader->locations, 0);
 	for (;;) {
 		const size_t left = (size_t)(end - line->frames);
 		const char *const semicolon = left == 0 ? NULL : memrchr(line->frames, ';', left);

@@ -297,22 +297,6 @@ static bool is_stack(const void *items, uint32_t position, const void *key)
 					      wanted->depth * sizeof *locations) == 0);
 }
 
-const struct profile_stack *profile_unprinted_stack(
-	const struct profile *profile, const struct profile_stack *stack)
-{
-	static const struct profile_stack none = { 0 };
-
-	if (stack->depth != 1)
-		return stack;
-	const struct profile_location *const location =
-		&profile->locations[profile->stack_locations[stack->first]];
-	return location->is_named && location->frame_count == 1 &&
-			       strcmp(profile->frames[location->first_frame].function,
-				       "[no stack]") == 0
-		       ? &none
-		       : stack;
-}
-
 uint32_t *profile_stack_room(struct profile *profile, size_t depth)
 {
 	const size_t first = profile->stack_location_count;

@@ -284,13 +284,6 @@ void profile_index_stacks(
 	struct profile *profile, const uint64_t *hashes, size_t count, uint32_t *positions);
 
 /*
- * The stack, or one without locations where it is the name "[no stack]", which is written for that
- * in formats without addresses.
- */
-const struct profile_stack *profile_unprinted_stack(
-	const struct profile *profile, const struct profile_stack *stack);
-
-/*
  * Appends to samples, or to thread_samples when it has a thread and these are wanted. Nothing is
  * summed up: samples stay the lines that they were.
  */

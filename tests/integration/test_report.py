@@ -934,6 +934,16 @@ class Report(unittest.TestCase):
             rows = [line.split() for line in text("diff", "--text", "--show_bytes", self.first, stacks).splitlines()[2:]]
             self.assertEqual([row for row in rows if abs(float(row[0])) > 2 or abs(float(row[3])) > 100], [], stacks)
 
+    def test_what_has_no_stack_is_no_function_in_any_form(self):
+        forms = {form: self.path(f"none.{form}") for form in ("collapsed", "raw", "pprof")}
+        pathlib.Path(forms["collapsed"]).write_text("main;serve 30\n[no stack] 10\n")
+        for form in ("raw", "pprof"):
+            run("report", f"--{form}", "-o", forms[form], forms["collapsed"])
+        for form, path in forms.items():
+            self.assertEqual(rows(text("report", "--text", "--show_bytes", path)), {"serve": (30, 30), "main": (0, 30)}, form)
+            self.assertEqual(text("report", "--collapsed", path), "main;serve 30\n[no stack] 10\n", form)
+            self.assertEqual(json.loads(text("report", "--json", path))["total"]["value"], 40, form)
+
     def test_functions_inlined_in_a_profile_without_addresses_stay_so(self):
         collapsed, filtered = self.path("inlined.collapsed"), self.path("filtered.pb.gz")
         pathlib.Path(collapsed).write_text("main;handle;parse[inline];read[inline] 10\nmain;handle 5\n")

@@ -488,15 +488,20 @@ static void adds_collapsed_stacks_without_changing_other_names(void **state)
 	free(paths);
 }
 
-static void shows_missing_stacks_of_collapsed_stacks(void **state)
+static void adds_missing_stacks_of_all_forms(void **state)
 {
 	(void)state;
 	static const char collapsed[] = "[no stack] 1048576\n"
 					"main;parse 2097152\n"
 					"[no stack];parse 1048576\n";
-	char *const paths = combine(collapsed, "[no stack] 1048576\n", false, REQUEST(0));
+	static const char heap[] = "heap_v2/1\n"
+				   "  t*: 1: 1048576 [0: 0]\n"
+				   "@\n"
+				   "  t*: 1: 1048576 [0: 0]\n"
+				   "\n" MAPS;
+	char *const paths = combine(collapsed, heap, false, REQUEST(0));
 
-	assert_string_equal(paths, "[no stack] 2\nmain;parse 2\n[no stack];parse 1\n");
+	assert_string_equal(paths, " 2\nmain;parse 2\n[no stack];parse 1\n");
 	free(paths);
 }
 
@@ -744,7 +749,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(drops_what_shrank_when_asked),
 	cmocka_unit_test(subtracts_collapsed_stacks_by_printed_names),
 	cmocka_unit_test(adds_collapsed_stacks_without_changing_other_names),
-	cmocka_unit_test(shows_missing_stacks_of_collapsed_stacks),
+	cmocka_unit_test(adds_missing_stacks_of_all_forms),
 	cmocka_unit_test(subtracts_functions_where_one_side_has_no_lines),
 	cmocka_unit_test(keeps_the_granularity_where_both_sides_have_addresses),
 	cmocka_unit_test(does_not_compare_offsets_of_different_builds),
