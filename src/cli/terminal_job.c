@@ -117,16 +117,17 @@ static void resume(struct terminal_job *job)
 	signal_group(job, SIGCONT);
 }
 
-static bool is_pending(const int *numbers, size_t count)
+static bool is_pending(int number)
 {
 	sigset_t pending;
 
-	sigpending(&pending);
-	for (size_t i = 0; i < count; i++) {
-		if (sigismember(&pending, numbers[i]) == 1)
-			return true;
-	}
-	return false;
+	return sigpending(&pending) == 0 && sigismember(&pending, number) == 1;
+}
+
+static bool is_to_end(void)
+{
+	return is_pending(SIGHUP) || is_pending(SIGINT) || is_pending(SIGQUIT) ||
+	       is_pending(SIGTERM);
 }
 
 /*
@@ -136,18 +137,16 @@ static bool is_pending(const int *numbers, size_t count)
  */
 static void stop_with_program(struct terminal_job *job, int number)
 {
-	static const int ends[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM };
-	static const int continues[] = { SIGCONT };
 	sigset_t set;
 
-	if (is_pending(ends, sizeof ends / sizeof ends[0]))
+	if (is_to_end())
 		return;
 	kill(0, number);
 	sigemptyset(&set);
 	sigaddset(&set, SIGTSTP);
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 	sigprocmask(SIG_BLOCK, &set, NULL);
-	if (!is_pending(continues, 1) && is_in_foreground(job->terminal_fd))
+	if (!is_pending(SIGCONT) && is_in_foreground(job->terminal_fd))
 		resume(job);
 }
 
