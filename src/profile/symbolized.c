@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/symbolized.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,6 +130,18 @@ static void read_symbols(struct cursor *in, struct address_names *table, struct 
 	cursor_fail(in, "it ends in the middle of the names: truncated");
 }
 
+/* Of jeprof, which separates names by "--" and writes operator-- as it is. */
+static bool ends_with_operator(const char *text, size_t size)
+{
+	static const char word[] = "operator";
+	const size_t word_size = sizeof word - 1;
+
+	if (size < word_size || memcmp(text + size - word_size, word, word_size) != 0)
+		return false;
+	const char before = size == word_size ? ' ' : text[size - word_size - 1];
+	return !isalnum((unsigned char)before) && before != '_';
+}
+
 /* Cuts off the last of several texts; false when none is left. */
 static bool cut_last(struct text_line *list, const char *separator, struct text_line *last)
 {
@@ -137,7 +150,8 @@ static bool cut_last(struct text_line *list, const char *separator, struct text_
 	if (list->text == NULL)
 		return false;
 	for (size_t at = list->size; at >= size; at--) {
-		if (memcmp(list->text + at - size, separator, size) != 0)
+		if (memcmp(list->text + at - size, separator, size) != 0 ||
+			ends_with_operator(list->text, at - size))
 			continue;
 		*last = (struct text_line){ list->text + at, list->size - at, true };
 		list->size = at - size;
@@ -163,6 +177,22 @@ static void set_place(
 	frame->line = cursor_ok(&number) && line <= UINT32_MAX ? (uint32_t)line : 0;
 }
 
+/* As it was before write_name(). */
+static const char *original_name(struct profile *profile, const struct text_line *name)
+{
+	CLEANUP(buffer_deinit) struct buffer text = BUFFER_OR_EXIT;
+
+	if (memmem(name->text, name->size, "- -", 3) == NULL)
+		return string_pool_add_sized(&profile->strings, name->text, name->size);
+	for (size_t i = 0; i < name->size; i++) {
+		const bool is_put_in = name->text[i] == ' ' && i > 0 && i + 1 < name->size &&
+				       name->text[i - 1] == '-' && name->text[i + 1] == '-';
+		if (!is_put_in)
+			buffer_append_char(&text, name->text[i]);
+	}
+	return string_pool_add_sized(&profile->strings, text.data, text.size);
+}
+
 /* The last name is the innermost. */
 static void set_frames(
 	struct profile *profile, struct profile_location *location, const struct symbol *symbol)
@@ -175,7 +205,7 @@ static void set_frames(
 	location->first_frame = (uint32_t)profile->frame_count;
 	while (cut_last(&names, "--", &name)) {
 		struct profile_frame frame = { 0 };
-		frame.function = string_pool_add_sized(&profile->strings, name.text, name.size);
+		frame.function = original_name(profile, &name);
 		if (places.size != 0 && cut_last(&places, "\t", &place))
 			set_place(profile, &frame, &place);
 		profile_add_frame(profile, &frame);
@@ -183,11 +213,17 @@ static void set_frames(
 	}
 }
 
-/* An address, or "??", as the only name means that there is no name. */
-static bool is_name(const struct symbol *symbol)
+/*
+ * An address, or "??", as the only name means that there is no name, but where the address is made
+ * up for what has nothing else.
+ */
+static bool is_name(const struct symbol *symbol, const struct profile_location *location)
 {
-	return symbol != NULL && symbol->names.size != 0 && !text_starts(&symbol->names, "0x") &&
-	       !(symbol->names.size == 2 && text_starts(&symbol->names, "??"));
+	if (symbol == NULL || symbol->names.size == 0)
+		return false;
+	return raw_is_made_up(location->address) ||
+	       (!text_starts(&symbol->names, "0x") &&
+		       !(symbol->names.size == 2 && text_starts(&symbol->names, "??")));
 }
 
 /* The start of a function without a name, as function_start() writes it; false for a name. */
@@ -230,9 +266,10 @@ static void name_locations(
 		if (location->frame_count != 0)
 			continue;
 		const struct symbol *symbol = find_symbol(table, location->address - 1);
-		if (location->is_exact || !is_name(symbol))
+		if (location->is_exact || !is_name(symbol, location))
 			symbol = find_symbol(table, location->address);
-		if (is_name(symbol) && !take_function_start(profile, location, &symbol->names)) {
+		if (is_name(symbol, location) &&
+			!take_function_start(profile, location, &symbol->names)) {
 			set_frames(profile, location, symbol);
 			forget_made_up_address(location);
 		}

@@ -127,24 +127,46 @@ static void writes_what_it_reads(void **state)
 	assert_null(frame_of(again, 0x404000, 0));
 }
 
+/* "--" would separate two names, and an address and "??" are not names elsewhere. */
 static void names_stay_without_addresses(void **state)
 {
 	(void)state;
+	static const char *const names[] = { "operator--(A&)", "a---b", "0x1234", "??", "main" };
 	CLEANUP(profile_cleanup)
-	struct profile *profile = must_read_text("main;operator--(A&) 10\nmain 20\n");
+	struct profile *profile = must_read_text("main;??;0x1234;a---b;operator--(A&) 10\n");
 	CLEANUP(profile_cleanup) struct profile *again = written_and_read(profile);
-	/* "--" would separate two names. */
-	static const char *const names[] = { "operator- -(A&)", "main" };
 
 	assert_int_equal(again->weighting, PROFILE_WEIGHTED);
 	assert_counters(again->samples[0].counters, 0, 10, 0, 0);
-	assert_int_equal(again->location_count, 2);
+	assert_int_equal(again->location_count, 5);
 	for (size_t i = 0; i < again->location_count; i++) {
 		const struct profile_location *const location = &again->locations[i];
 		assert_true(location->is_named);
 		assert_true(location->address == 0);
+		assert_int_equal(location->frame_count, 1);
 		assert_string_equal(again->frames[location->first_frame].function, names[i]);
 	}
+}
+
+static void an_operator_separates_no_names(void **state)
+{
+	(void)state;
+	CLEANUP(profile_cleanup)
+	struct profile *profile = must_read_text("--- symbol\n"
+						 "0x401fff my_operator--It::operator--()--inner\n"
+						 "0x402fff operator----outer\n"
+						 "---\n"
+						 "--- heap\n"
+						 "heap_v2/524288\n"
+						 "  t*: 1: 10 [0: 0]\n"
+						 "@ 0x404000 0x403000 0x402000\n"
+						 "  t*: 1: 10 [0: 0]\n");
+
+	assert_string_equal(frame_of(profile, 0x402000, 0)->function, "inner");
+	assert_string_equal(frame_of(profile, 0x402000, 1)->function, "It::operator--()");
+	assert_string_equal(frame_of(profile, 0x402000, 2)->function, "my_operator");
+	assert_string_equal(frame_of(profile, 0x403000, 0)->function, "outer");
+	assert_string_equal(frame_of(profile, 0x403000, 1)->function, "operator--");
 }
 
 static const struct CMUnitTest tests[] = {
@@ -155,5 +177,6 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(malformed_input_is_reported),
 	cmocka_unit_test(writes_what_it_reads),
 	cmocka_unit_test(names_stay_without_addresses),
+	cmocka_unit_test(an_operator_separates_no_names),
 };
 UNIT_MAIN(tests)
