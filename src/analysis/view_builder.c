@@ -441,10 +441,6 @@ static bool all_have_addresses(const struct view_input *inputs, size_t count)
 	return true;
 }
 
-/*
- * Where only some inputs have addresses, the others have names as they were printed: without
- * arguments, and "[server]+0x1234" where there was none.
- */
 static bool has_addresses_in_part(const struct view_input *inputs, size_t count)
 {
 	for (size_t i = 1; i < count; i++) {
@@ -452,11 +448,6 @@ static bool has_addresses_in_part(const struct view_input *inputs, size_t count)
 			return true;
 	}
 	return false;
-}
-
-bool view_inputs_share_names_alone(const struct view_input *inputs, size_t count)
-{
-	return has_modules_in_part(inputs, count) || has_addresses_in_part(inputs, count);
 }
 
 enum line_numbers { LINES_UNKNOWN, LINES_MISSING, LINES_KNOWN };
@@ -469,6 +460,25 @@ static enum line_numbers lines_of(const struct profile *profile, bool of_starts)
 			return LINES_KNOWN;
 	}
 	return profile->frame_count == 0 ? LINES_UNKNOWN : LINES_MISSING;
+}
+
+/*
+ * Whether an input has names as they were printed, and the others may have more: without arguments,
+ * where no overload needed them, and "[server]+0x1234" where there was none.
+ */
+static bool have_printed_names(const struct view_input *inputs, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct profile *const profile = inputs[i].profile;
+		if (!has_addresses(profile) && lines_of(profile, false) != LINES_KNOWN)
+			return true;
+	}
+	return has_addresses_in_part(inputs, count);
+}
+
+bool view_inputs_share_names_alone(const struct view_input *inputs, size_t count)
+{
+	return has_modules_in_part(inputs, count) || have_printed_names(inputs, count);
 }
 
 /*
@@ -540,7 +550,7 @@ bool view_build(const struct view_input *inputs, size_t input_count,
 		.regardless_of_start_line =
 			input_count > 1 && has_lines_in_part(inputs, input_count, true),
 		.by_printed_name = is_difference(inputs, input_count) &&
-				   has_addresses_in_part(inputs, input_count),
+				   have_printed_names(inputs, input_count),
 	};
 
 	if (!view_check_inputs(inputs, input_count, err))

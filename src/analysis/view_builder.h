@@ -45,7 +45,8 @@ struct view_request {
 /* ERROR_USAGE when they are of different kinds: heap and CPU, say. */
 MUST_CHECK bool view_check_inputs(const struct view_input *inputs, size_t count, struct error *err);
 
-/* Whether some inputs have modules, or addresses, and others have not: names are what all have. */
+/* Whether names are what all inputs have: one has nothing else, or no modules, which others have.
+ */
 bool view_inputs_share_names_alone(const struct view_input *inputs, size_t count);
 
 /*

@@ -425,6 +425,7 @@ static bool write_page(const struct report_session *session, const struct view *
 	return true;
 }
 
+/* Whether a program, or library, of this name was read; of any name where it is NULL. */
 static bool has_program(const struct report_session *session, const char *module)
 {
 	size_t count = 0;
@@ -433,7 +434,7 @@ static bool has_program(const struct report_session *session, const char *module
 
 	for (size_t i = 0; i < count; i++) {
 		if (reports[i].file[0] != '\0' &&
-			strcmp(path_base_name(reports[i].path), module) == 0)
+			(module == NULL || strcmp(path_base_name(reports[i].path), module) == 0))
 			return true;
 	}
 	return false;
@@ -493,9 +494,10 @@ static bool no_source(const struct report_session *session, const struct view *v
 	struct pattern *pattern, const char *text, struct error *err)
 {
 	const bool any_lines = has_lines(view);
+	const bool may_have_lines = any_lines || !has_program(session, NULL);
 	const enum function_match match = match_functions(session, view, pattern);
 
-	if (view->node_count == 0 || (any_lines && match == NO_FUNCTION))
+	if (view->node_count == 0 || (may_have_lines && match == NO_FUNCTION))
 		return no_match(text, err);
 	if (match == FUNCTIONS_BY_NAME)
 		return no_address(text, err);

@@ -58,6 +58,11 @@ bool report_output_emit(const struct report_options *options, const struct buffe
 	return file_write_fd(STDOUT_FILENO, "standard output", out->data, out->size, err);
 }
 
+static bool is_of_one_thread(const struct report_options *options)
+{
+	return options->filter.thread != NULL && strcmp(options->filter.thread, "*") != 0;
+}
+
 static bool render_view(const struct report_session *session,
 	const struct report_variation *variation, const struct render_options *render,
 	struct buffer *out, struct error *err)
@@ -72,6 +77,10 @@ static bool render_view(const struct report_session *session,
 	if (view->granularity != wanted.granularity)
 		verb_warn("only one side of the difference has lines or addresses: it is one of "
 			  "functions");
+	if (is_of_one_thread(session->options) && !view->is_difference &&
+		view->total[view->counter] == 0)
+		verb_warn("thread %s has 0 of %s", render->thread,
+			profile_counter_names[view->counter]);
 	return renderer->render(view, render, out, err);
 }
 

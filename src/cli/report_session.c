@@ -453,6 +453,38 @@ static bool lacks_objects(const struct profile *profile)
 	       !has_counter(profile, PROFILE_ALLOC_OBJECTS);
 }
 
+static bool has_sizes(const struct profile *profile)
+{
+	for (size_t i = 0; i < profile->sample_count; i++) {
+		if (profile->samples[i].object_bytes != 0)
+			return true;
+	}
+	return !lacks_objects(profile);
+}
+
+static bool has_tag_of_bytes(const struct filter_tags *tags)
+{
+	for (size_t i = 0; i < tags->count; i++) {
+		if (strncmp(tags->texts[i], "bytes=", strlen("bytes=")) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void check_tags(const struct report_session *session)
+{
+	const struct filter_text *const filter = &session->options->filter;
+
+	if (!has_tag_of_bytes(&filter->tags) && !has_tag_of_bytes(&filter->ignored_tags))
+		return;
+	for (size_t i = 0; i < session->profile_count; i++) {
+		const struct profile *const profile = session->profiles[i];
+		if (!has_sizes(profile))
+			verb_warn("%s has no sizes of objects: they are 0 for bytes=LOW:HIGH",
+				profile->name);
+	}
+}
+
 /* What a profile lacks counts as 0, also in sums and differences. */
 void report_session_check_counter(const struct report_session *session)
 {
@@ -487,6 +519,7 @@ bool report_session_open(
 	if (load_all(session, err) && check_thread(session, err) &&
 		report_session_add_symbols(session, err)) {
 		report_session_check_counter(session);
+		check_tags(session);
 		check_in_use(session);
 		if (!options->is_jeprof)
 			sampling_mixture_warn(

@@ -283,9 +283,15 @@ class Report(unittest.TestCase):
         run("report", f"--pid={ended.pid}", "--pid-may-have-ended", self.first)
 
     def test_source_without_debug_information_leads_to_assembly(self):
-        profile = self.path("no-lines")
-        pathlib.Path(profile).write_text("heap profile: 1: 7 [1: 7] @ heapprofile\n1: 7 [1: 7] @ 0x1001\n")
-        self.assertIn("(use --disasm, which needs none", run("report", "--list=.", profile, code=1).stderr.decode())
+        program = shutil.copy(STORE, self.path("alone"))
+        subprocess.run([need("strip"), "-g", program], check=True)
+        heap, maps = pathlib.Path(self.take("alone", program=program)).read_text().split("MAPPED_LIBRARIES:\n")
+        profile = self.path("alone.heap")
+        pathlib.Path(profile).write_text(heap + "MAPPED_LIBRARIES:\n" + "".join(line for line in maps.splitlines(True) if program in line))
+        self.assertIn("no function has source lines: the programs lack debug information (use --disasm, which needs none",
+                      run("report", "--list=no_such", profile, code=1).stderr.decode())
+        pathlib.Path(profile).write_text(heap + "MAPPED_LIBRARIES:\n")
+        self.assertIn("--text lists the functions", run("report", "--list=.", profile, code=1).stderr.decode())
         self.assertIn("--text lists the functions", run("report", "--list=no_such", self.first, code=1).stderr.decode())
 
     def test_code_of_names_without_addresses(self):
@@ -297,7 +303,8 @@ class Report(unittest.TestCase):
             said = run("report", f"--{output}=^load_table$", profile, code=1).stderr.decode()
             self.assertIn("the names that match '^load_table$' came with the profile: no program was read for them", said)
             self.assertIn("(give a profile with addresses and without names, as heapctl dump", said)
-            self.assertIn("--text lists the functions", run("report", f"--{output}=no_such", named, code=1).stderr.decode())
+            for names in (named, stacks):
+                self.assertIn("--text lists the functions", run("report", f"--{output}=no_such", names, code=1).stderr.decode())
 
     # What is shown
 
@@ -912,6 +919,8 @@ class Report(unittest.TestCase):
             self.assertIn(f"{collapsed} has no numbers of objects: they count as 0", error)
         error = run("report", "--alloc_space", collapsed).stderr.decode()
         self.assertIn(f"{collapsed} counts only what is in use\n", error)
+        self.assertIn(f"{collapsed} has no sizes of objects: they are 0 for bytes=LOW:HIGH\n", run("report", "--tag=bytes=8:", collapsed).stderr.decode())
+        self.assertNotIn("no sizes", run("report", "--tag=bytes=8:", self.first).stderr.decode())
         self.assertNotIn("no numbers", run("report", "--inuse_objects", self.first).stderr.decode() + run("report", collapsed).stderr.decode())
 
     def test_collapsed_stacks_are_no_difference(self):
@@ -921,7 +930,7 @@ class Report(unittest.TestCase):
         self.assertIn("[inline]", pathlib.Path(collapsed).read_text())
         self.assertEqual(text("report", "--collapsed", collapsed), pathlib.Path(collapsed).read_text())
         raw, named = self.path("of.raw"), self.path("named.collapsed")
-        pathlib.Path(named).write_text("main;ns::run(int);[server]+0x1234 100\n[no stack] 7\n")
+        pathlib.Path(named).write_text("main;ns::run(int);[server]+0x1234 100\n[no stack] 7\nmain;It::operator--() 30\nmain;??;0x1234;a---b 9\n")
         for stacks in (collapsed, named):
             run("report", "--raw", "-o", raw, stacks)
             self.assertEqual(text("report", "--raw", raw), pathlib.Path(raw).read_text())
@@ -933,6 +942,25 @@ class Report(unittest.TestCase):
         for stacks in (collapsed, raw):
             rows = [line.split() for line in text("diff", "--text", "--show_bytes", self.first, stacks).splitlines()[2:]]
             self.assertEqual([row for row in rows if abs(float(row[0])) > 2 or abs(float(row[3])) > 100], [], stacks)
+
+    def test_a_thread_without_memory_is_told(self):
+        profile = self.path("threads.heap")
+        pathlib.Path(profile).write_text("heap_v2/1\n  t*: 1: 64 [1: 64]\n@ 0x1\n  t*: 1: 64 [1: 64]\n  t2: 0: 0 [0: 0]\n  t3: 1: 64 [1: 64]\n\n"
+                                         "MAPPED_LIBRARIES:\n")
+        for thread, is_told in ("2", True), ("t2", True), ("3", False), ("*", False):
+            self.assertEqual("thread t2 has 0 of inuse_space\n" in run("report", f"--thread={thread}", profile).stderr.decode(), is_told, thread)
+
+    def test_collapsed_stacks_with_and_without_arguments_are_the_same(self):
+        """What is written without arguments gets them beside an overload."""
+        before, after = self.path("before.collapsed"), self.path("after.collapsed")
+        pathlib.Path(before).write_text("main;load 980\n")
+        pathlib.Path(after).write_text("main;load(int) 980\nmain;load(char const*) 200\n")
+        changes = rows(text("diff", "--text", "--show_bytes", before, after))
+        self.assertEqual(changes, {"load": (200, 200), "main": (0, 200)})
+        for form in ("collapsed", "pprof"):
+            changed = self.path(f"changes.{form}")
+            run("diff", f"--{form}", "-o", changed, before, after)
+            self.assertEqual(text("report", "--collapsed", changed), "main;load 200\n", form)
 
     def test_what_has_no_stack_is_no_function_in_any_form(self):
         forms = {form: self.path(f"none.{form}") for form in ("collapsed", "raw", "pprof")}
