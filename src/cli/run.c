@@ -378,7 +378,7 @@ const struct verb verb_run = {
 		"With --record heapctl stays as the parent: it forwards signals, saves the "
 		"profile when CMD exits and returns its exit status (128 and the signal's "
 		"number when it was killed). Before it forwards SIGINT, SIGTERM, SIGQUIT or "
-		"SIGHUP, or a SIGUSR1, SIGUSR2 or SIGALRM that CMD does not handle, it "
+		"SIGHUP, or another signal that ends CMD because it does not handle it, it "
 		"takes a profile, in case CMD does not exit normally. Where heapctl is a "
 		"command in the foreground of a terminal, CMD has a process group of its own "
 		"there, so that Ctrl-C reaches heapctl first; a CMD that reads from the "

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "cli/verb.h"
 #include "client/agent_client.h"
 #include "client/process.h"
 #include "client/target_agent.h"
@@ -37,6 +38,7 @@ bool recording_open(const char *path, struct recording *recording, struct error 
 	}
 	snprintf(recording->prefix, sizeof recording->prefix, "%s/exit", recording->folder);
 	terminal_job_init(&recording->job);
+	recording->failure_fd = -1;
 	return true;
 }
 
@@ -59,8 +61,10 @@ static void for_each_file(const struct recording *recording,
 
 static void remove_file(const char *path, void *context)
 {
-	(void)context;
-	unlink(path);
+	const struct recording *const recording = context;
+
+	if (strcmp(path, recording->kept) != 0)
+		unlink(path);
 }
 
 void recording_cleanup(struct recording *recording)
@@ -69,23 +73,25 @@ void recording_cleanup(struct recording *recording)
 	if (recording->folder[0] == '\0')
 		return;
 	terminal_job_deinit(&recording->job);
-	for_each_file(recording, remove_file, NULL);
+	if (recording->failure_fd >= 0)
+		close(recording->failure_fd);
+	for_each_file(recording, remove_file, recording);
 	rmdir(recording->folder);
 	recording->folder[0] = '\0';
 }
 
 /*
  * The signals that are passed on: all that one process sends to another, and those of job control
- * at a terminal.
+ * at a terminal. Not those of heapctl's own faults and writes.
  */
 static void passed_signals(const struct recording *recording, sigset_t *set)
 {
-	static const int numbers[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM,
-		SIGWINCH, SIGCONT, SIGCHLD };
+	static const int own[] = { SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGPIPE, SIGSEGV, SIGSYS,
+		SIGTRAP, SIGTSTP, SIGTTIN, SIGTTOU, SIGXFSZ };
 
-	sigemptyset(set);
-	for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-		sigaddset(set, numbers[i]);
+	sigfillset(set);
+	for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+		sigdelset(set, own[i]);
 	terminal_job_add_signals(&recording->job, set);
 }
 
@@ -96,8 +102,9 @@ static bool may_end(pid_t pid, int number)
 
 	if (number == SIGINT || number == SIGTERM || number == SIGQUIT || number == SIGHUP)
 		return true;
-	return (number == SIGUSR1 || number == SIGUSR2 || number == SIGALRM) &&
-	       file_try_read(&status, "/proc/%d/status", (int)pid) &&
+	if (number == SIGCONT || number == SIGURG || number == SIGWINCH || number == SIGTSTP)
+		return false;
+	return file_try_read(&status, "/proc/%d/status", (int)pid) &&
 	       !process_status_has_signal(buffer_string(&status), "SigCgt", number) &&
 	       !process_status_has_signal(buffer_string(&status), "SigIgn", number);
 }
@@ -256,25 +263,44 @@ static bool save(struct recording *recording, pid_t pid, struct error *err)
 	for_each_file(recording, consider, &found);
 	if (found.path[0] == '\0')
 		return explain_absence(recording, &found, err);
-	bool ok = file_read(found.path, &profile, err) &&
-		  check_is_whole(recording, found.path, &profile, err) &&
-		  file_write_fd(output_fd(&recording->output), output_name(&recording->output),
-			  profile.data, profile.size, err) &&
-		  (!found.is_of_exit || agent_append_process_name(recording->process_name,
-						output_fd(&recording->output),
-						output_name(&recording->output), err)) &&
-		  output_commit(&recording->output, err);
-	if (ok)
+	if (!file_read(found.path, &profile, err) ||
+		!check_is_whole(recording, found.path, &profile, err))
+		return false;
+	const bool ok = file_write_fd(output_fd(&recording->output),
+				output_name(&recording->output), profile.data, profile.size, err) &&
+			(!found.is_of_exit || agent_append_process_name(recording->process_name,
+						      output_fd(&recording->output),
+						      output_name(&recording->output), err)) &&
+			output_commit(&recording->output, err);
+	if (ok) {
 		fprintf(stderr, "%s: %s\n", output_name(&recording->output),
 			quantity_format(QUANTITY_BYTES, (double)profile.size, false).text);
-	return ok;
+		return true;
+	}
+	/* There is no other one. */
+	snprintf(recording->kept, sizeof recording->kept, "%s", found.path);
+	verb_warn("the profile stays in %s", recording->kept);
+	return false;
+}
+
+/* In the child process, whose parent reads of a failure from that descriptor. */
+_Noreturn static void start(int failure_fd, recording_exec *exec, const void *context)
+{
+	exec(context);
+	(void)!write(failure_fd, "", 1);
+	_exit(EXIT_NOT_STARTED);
 }
 
 pid_t recording_start(
 	struct recording *recording, recording_exec *exec, const void *context, struct error *err)
 {
 	sigset_t set;
+	int failure[2];
 
+	if (pipe2(failure, O_CLOEXEC) != 0) {
+		error_system(err, errno, "run: starting the program");
+		return -1;
+	}
 	passed_signals(recording, &set);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	const pid_t pid = fork();
@@ -282,11 +308,19 @@ pid_t recording_start(
 		error_system(err, errno, "run: starting the program");
 	if (pid >= 0)
 		terminal_job_begin(&recording->job, pid > 0 ? pid : getpid());
-	if (pid == 0) {
-		exec(context);
-		_exit(EXIT_NOT_STARTED);
-	}
+	if (pid == 0)
+		start(failure[1], exec, context);
+	close(failure[1]);
+	recording->failure_fd = failure[0];
 	return pid;
+}
+
+/* A program may exit with any status itself. */
+static bool was_started(const struct recording *recording)
+{
+	char byte;
+
+	return read(recording->failure_fd, &byte, 1) != 1;
 }
 
 bool recording_finish(struct recording *recording, pid_t pid, const char *command, int *exit_code,
@@ -297,6 +331,5 @@ bool recording_finish(struct recording *recording, pid_t pid, const char *comman
 	terminal_job_deinit(&recording->job);
 	*exit_code = WIFSIGNALED(status) ? EXIT_OF_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
 	/* The child has said why. */
-	return (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NOT_STARTED) ||
-	       save(recording, pid, err);
+	return !was_started(recording) || save(recording, pid, err);
 }

@@ -20,12 +20,14 @@ struct recording {
 	char prefix[4200];     /* of the profiles that the program writes there */
 	char process_name[64]; /* of the program, as far as it is known; "" */
 	struct terminal_job job;
+	int failure_fd;	 /* tells that the program could not be started; -1 before */
+	char kept[4608]; /* what stays in the folder; "" for nothing */
 };
 
 /* Opens the output and makes the private folder. */
 MUST_CHECK bool recording_open(const char *path, struct recording *recording, struct error *err);
 
-/* Removes the folder and what was not committed. */
+/* Removes the folder, but for a profile that could not be saved, and what was not committed. */
 void recording_cleanup(struct recording *recording);
 
 /* Executes the program; returns only if that fails, with the reason printed. */

@@ -6,6 +6,9 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
+#include "base/xalloc.h"
+#include "client/process.h"
 
 /* The signals that stop a job. */
 static const int stop_signals[] = { SIGTSTP, SIGTTIN, SIGTTOU };
@@ -184,9 +187,23 @@ void terminal_job_signal(struct terminal_job *job, const siginfo_t *signal_info)
 {
 	if (job->terminal_fd >= 0)
 		pass_on(job, signal_info);
-	/* What the kernel sends for a terminal, it sends to the program as well. */
-	else if (signal_info->si_code != SI_KERNEL)
+	/*
+	 * What the kernel sends for a terminal, it sends to the program as well, but of a hang-up
+	 * only the leader of the session hears.
+	 */
+	else if (signal_info->si_code != SI_KERNEL ||
+		 (signal_info->si_signo == SIGHUP && getsid(0) == getpid()))
 		kill(job->pid, signal_info->si_signo);
+}
+
+/* A program that handles the kernel's stops, as top does, stops by another signal then. */
+static bool handles_stops(pid_t pid)
+{
+	CLEANUP(buffer_deinit) struct buffer status = BUFFER_OR_EXIT;
+
+	return file_try_read(&status, "/proc/%d/status", (int)pid) &&
+	       (process_status_has_signal(buffer_string(&status), "SigCgt", SIGTTIN) ||
+		       process_status_has_signal(buffer_string(&status), "SigCgt", SIGTTOU));
 }
 
 void terminal_job_has_stopped(struct terminal_job *job, int signal_number)
@@ -197,11 +214,12 @@ void terminal_job_has_stopped(struct terminal_job *job, int signal_number)
 		job->wants_terminal = true;
 		take_terminal(job);
 		stop_with_program(job, SIGTSTP);
-	} else if (signal_number == SIGTTIN || signal_number == SIGTTOU) {
+	} else if (signal_number == SIGTTIN || signal_number == SIGTTOU ||
+		   (signal_number == SIGSTOP && handles_stops(job->pid))) {
 		job->wants_terminal = true;
 		if (is_in_foreground(job->terminal_fd))
 			resume(job);
 		else
-			stop_with_program(job, signal_number);
+			stop_with_program(job, signal_number == SIGSTOP ? SIGTTOU : signal_number);
 	}
 }

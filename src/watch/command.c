@@ -201,7 +201,8 @@ static bool collect(struct command *command, struct error *err)
 		return error_set(err, ERROR_SYSTEM, "the command %s was ended by signal %d",
 			command->words[0], WTERMSIG(status));
 	if (WEXITSTATUS(status) == EXIT_NOT_STARTED)
-		return error_set(err, ERROR_SYSTEM, "the command %s could not be started",
+		return error_set(err, ERROR_SYSTEM,
+			"the command %s could not be started, or ended with 127",
 			command->words[0]);
 	return WEXITSTATUS(status) == 0 ||
 	       error_set(err, ERROR_SYSTEM, "the command %s ended with %d", command->words[0],

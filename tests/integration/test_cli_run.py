@@ -342,8 +342,8 @@ class Recording(Case):
         return process, path
 
     def test_a_signal_that_ends_the_program_is_passed_on_after_a_profile(self):
-        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGALRM):
-            with self.subTest(number.name):
+        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGALRM, signal.SIGVTALRM, signal.SIGRTMIN + 2):
+            with self.subTest(number):
                 process, path = self.record_with_agent(KEEP, env={"TMPDIR": self.folder})
                 process.send_signal(number)
                 self.assertEqual(process.wait(60), 128 + number)
@@ -370,6 +370,26 @@ class Recording(Case):
         self.assertEqual(process.wait(60), 5)
         self.assertIn(b"left no profile", process.stderr.read())
         self.assertFalse(os.path.exists(path))
+
+    def test_a_program_may_exit_with_any_status(self):
+        """127 as well, which is heapctl's own where there is no program."""
+        path = os.path.join(self.folder, "out.heap")
+        for status in (126, 127):
+            self.heapctl("run", "--record", path, "--", python(), "-c", f"exit({status})", code=status)
+            os.unlink(path)
+        busy = shutil.copy("/bin/true", os.path.join(self.folder, "busy"))
+        with open(busy, "ab"):
+            said = self.heapctl("run", "--record", path, "--", busy, code=127)[1]
+        self.assertRegex(said, f"^heapctl: run: {busy}: Text file busy\n$")
+        self.assertFalse(os.path.exists(path))
+
+    def test_a_profile_that_cannot_be_saved_stays(self):
+        path = os.path.join(self.folder, "made", "out.heap")
+        os.mkdir(os.path.dirname(path))
+        said = self.heapctl("run", "--record", path, "--", python(), "-c", f"import os; os.rmdir('{os.path.dirname(path)}')", code=1, env={"TMPDIR": self.folder})[1]
+        kept = re.search("the profile stays in (.*)\n", said)[1]
+        self.assertIn("heap_v2/", pathlib.Path(kept).read_text())
+        self.assertEqual(os.listdir(os.path.dirname(kept)), [os.path.basename(kept)])
 
     def test_dumps_while_it_runs_are_not_taken_for_that_of_the_exit(self):
         path, code = os.path.join(self.folder, "out.heap"), "import ctypes; kept = [bytes(50000) for _ in range(600)]; ctypes.CDLL(None).exit(0)"
@@ -490,6 +510,24 @@ class RecordingAtATerminal(Case):
         self.assertEqual(process.wait(60), 128 + signal.SIGHUP)
         self.assertFalse(os.path.exists(f"/proc/{child}"))
         self.assert_recorded()
+
+    def test_the_leader_of_a_session_passes_a_hang_up_on_in_a_pipeline(self):
+        """Only it hears of that."""
+        process = self.open_terminal("bash", "-c", f'exec {HEAPCTL} run --record out.heap -- {python()} -c "{self.SLEEPS}" 2> >(cat)')
+        self.wait_for("running")
+        child, = wait_until(lambda: [pid for pid in children_of(process.pid) if "-c" in self.words_of(pid)], "the program")
+        self.wait_for_agent(child)
+        self.hang_up()
+        self.assertEqual(process.wait(60), 128 + signal.SIGHUP)
+        self.assert_recorded()
+
+    def test_a_program_that_stops_itself_gets_the_terminal(self):
+        code = "import os, signal, termios; signal.signal(signal.SIGTTOU, lambda *_: os.kill(os.getpid(), signal.SIGSTOP)); print('run' 'ning', flush=True); "
+        code += "\nfor _ in range(2):\n try: termios.tcsetattr(0, termios.TCSADRAIN, termios.tcgetattr(0))\n except termios.error: continue\n print('set', flush=True)"
+        process = self.open_terminal(HEAPCTL, "run", "--record", "out.heap", "--", python(), "-c", code)
+        self.wait_for("out.heap: ")
+        self.assertEqual(process.wait(60), 0, self.shown)
+        self.assertIn("set", self.shown)
 
     def test_ctrl_z_without_a_shell_stops_nothing(self):
         """Nobody could let it continue."""
