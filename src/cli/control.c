@@ -69,6 +69,11 @@ const char *output_name(const struct output *output)
 	return output->is_stdout ? "standard output" : output->draft.path;
 }
 
+bool output_is_file(const struct output *output)
+{
+	return !output->is_stdout && !output->draft.in_place;
+}
+
 bool output_commit(struct output *output, struct error *err)
 {
 	return output->is_stdout || file_draft_commit(&output->draft, err);
@@ -169,7 +174,7 @@ static void warn_if_empty(const struct output *output, const char *advice)
 {
 	struct sample_count samples;
 
-	if (!output->is_stdout && sample_count_of_file(output_name(output), &samples) &&
+	if (output_is_file(output) && sample_count_of_file(output_name(output), &samples) &&
 		samples.count == 0)
 		verb_warn("%s: the profile has no samples: nothing that is in use was allocated "
 			  "while sampling was on (%s)",

@@ -33,6 +33,9 @@ int output_fd(const struct output *output);
 /* For messages: the path or "standard output". */
 const char *output_name(const struct output *output);
 
+/* Whether the result can be read from its path later, and have a file beside it. */
+bool output_is_file(const struct output *output);
+
 /* Lets the file appear under its name. */
 MUST_CHECK bool output_commit(struct output *output, struct error *err);
 

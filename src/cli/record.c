@@ -58,7 +58,7 @@ static void explain(const struct record_request *request, const struct timed_rec
 			"recording added: heapctl diff %s %s\n",
 			run->was_active ? " and " : "", run->was_active ? later : "",
 			output_name(end), output_name(&recording->start), output_name(end));
-	if (end->is_stdout || !sample_count_of_file(output_name(end), &yield.samples))
+	if (!output_is_file(end) || !sample_count_of_file(output_name(end), &yield.samples))
 		return;
 	sample_yield_measure(&yield, &recording->target, run->allocated_bytes);
 	sample_yield_explain(&yield, &recording->target);

@@ -246,6 +246,18 @@ class Switching(ControlCase):
         self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
         self.assertTrue(self.heapctl("dump", self.pid, "-o", "-")[0].startswith("heap_v2/4096\n"))
 
+    def into_pipe(self, *words):
+        """What heapctl writes into a named pipe, and what it says."""
+        os.mkfifo(self.path("pipe"))
+        reader = self.start("cat", self.path("pipe"), stdout=subprocess.PIPE)
+        _, said = self.heapctl("60", HEAPCTL, *words, "-o", self.path("pipe"), program="timeout")
+        return reader.communicate(timeout=60)[0].decode(), said
+
+    def test_a_dump_into_a_pipe_ends(self):
+        text, said = self.into_pipe("dump", self.pid)
+        self.assertTrue(text.startswith("heap_v2/4096\n"))
+        self.assertIn(f"{self.path('pipe')}: ", said)
+
     def test_an_account_without_samples_gives_no_interval(self):
         out, _ = self.heapctl("account", self.pid)
         self.assertIn("The profile has no samples", out)
