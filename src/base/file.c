@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -276,19 +277,69 @@ static bool hint_unwritable(const char *path, struct error *err)
 	}
 }
 
+/* The descriptor of this process that is meant by a name of the system for it; -1: none. */
+static int named_descriptor(const char *path)
+{
+	static const char *const folders[] = { "/dev/fd/", "/proc/self/fd/" };
+
+	if (strcmp(path, "/dev/stdout") == 0)
+		return STDOUT_FILENO;
+	if (strcmp(path, "/dev/stderr") == 0)
+		return STDERR_FILENO;
+	for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
+		const size_t size = strlen(folders[i]);
+		char rest;
+		int number;
+		if (strncmp(path, folders[i], size) == 0 &&
+			sscanf(path + size, "%9d%c", &number, &rest) == 1)
+			return number;
+	}
+	return -1;
+}
+
+static bool is_below(const char *path, const char *folder)
+{
+	const size_t size = strlen(folder);
+
+	return strncmp(path, folder, size) == 0 && (path[size] == '/' || path[size] == '\0');
+}
+
+/* Other programs rely on these links: a file in their place would harm the whole machine. */
+static bool is_system_link(const char *path)
+{
+	const int size = (int)(path_base_name(path) - path);
+	char folder[PATH_MAX], resolved[PATH_MAX];
+	struct stat status;
+
+	if (lstat(path, &status) != 0 || !S_ISLNK(status.st_mode))
+		return false;
+	snprintf(folder, sizeof folder, "%.*s", size > 0 ? size : 1, size > 0 ? path : ".");
+	return realpath(folder, resolved) != NULL &&
+	       (is_below(resolved, "/proc") ||
+		       (is_below(resolved, "/dev") && !is_below(resolved, "/dev/shm")));
+}
+
 bool file_draft_open(const char *path, mode_t mode, struct file_draft *draft, struct error *err)
 {
+	const int descriptor = named_descriptor(path);
 	struct stat status;
 
 	draft->fd = -1;
 	draft->is_nameless = false;
 	const bool is_there = stat(path, &status) == 0;
-	draft->in_place = is_there && !S_ISREG(status.st_mode);
+	draft->in_place = descriptor >= 0 || (is_there && !S_ISREG(status.st_mode));
 	if ((size_t)snprintf(draft->path, sizeof draft->path, "%s", path) >= sizeof draft->path)
 		return error_system(err, ENAMETOOLONG, "%.100s...", path);
-	if (draft->in_place)
+	/* To open it anew would lose its offset, and that it appends. */
+	if (descriptor >= 0)
+		draft->fd = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+	else if (draft->in_place)
 		draft->fd = open(path, O_WRONLY | O_CLOEXEC);
-	else if (!name_temporary(draft, err))
+	else if (is_system_link(path)) {
+		error_set(
+			err, ERROR_USAGE, "writing %s: a link of the system is not replaced", path);
+		return error_hint(err, "name the file that it leads to");
+	} else if (!name_temporary(draft, err))
 		return false;
 	else
 		open_new(draft, is_there ? mode & status.st_mode : mode);

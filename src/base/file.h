@@ -78,7 +78,8 @@ MUST_CHECK bool file_copy_fd(
 /*
  * Replaces `path` by a file with these contents: written beside it under a name that no other user
  * can predict, then renamed. On failure nothing is left behind and the old file is untouched. A
- * path that is no regular file (/dev/stdout, a pipe) is written in place.
+ * path that is no regular file (a device, a pipe), or a name of the system for a descriptor of this
+ * process (/dev/stdout, /dev/fd/N), is written in place.
  */
 MUST_CHECK bool file_write(
 	const char *path, const void *data, size_t size, mode_t mode, struct error *err);
@@ -89,8 +90,9 @@ MUST_CHECK bool file_make_folder(const char *path, mode_t mode, struct error *er
 /*
  * A file in the making, for contents that come piece by piece: write to `fd`, then commit. Until
  * then the old file, if there is one, is untouched; discarding leaves nothing behind, nor does the
- * end of this process where the file system has files without a name. A path that is no regular
- * file is written in place. Where an old file is replaced, the new one has no more permissions.
+ * end of this process where the file system has files without a name. What file_write writes in
+ * place is written in place here. A link in /dev or /proc is not replaced (ERROR_USAGE). Where an
+ * old file is replaced, the new one has no more permissions.
  */
 struct file_draft {
 	int fd;

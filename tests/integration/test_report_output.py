@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Outputs of heapctl report that are too long to be kept in memory: written while they are made."""
 import os
+import pathlib
 import shutil
 import subprocess
 import tempfile
 import unittest
 
-from processes import HEAPCTL
+from processes import HEAPCTL, need_namespace
 
 STACKS = 14000
 OUTPUTS = "--collapsed", "--json", "--raw"
@@ -67,6 +68,22 @@ class LongOutput(unittest.TestCase):
             self.assertIn(b"/dev/full: No space left", self.report(option, "-o", "/dev/full", self.input_of(option), code=1).stderr)
         missing = self.report("--collapsed", "-o", f"{self.folder}/missing/out", self.input_of("--collapsed"), code=1).stderr
         self.assertIn(b"there is no folder", missing)
+
+    def test_a_name_of_standard_output_is_that_descriptor(self):
+        need_namespace("--mount")
+        path = f"{self.folder}/appended"
+        private = f'mount -t tmpfs none /dev && ln -s /proc/self/fd /dev/fd && ln -s /proc/self/fd/1 /dev/stdout && ln -s {path} /dev/link && "$@"'
+        for name, code in (("/dev/stdout", 0), ("/dev/fd/1", 0), ("/proc/self/fd/1", 0), ("/dev/link", 2)):
+            with self.subTest(name):
+                pathlib.Path(path).write_bytes(b"old\n")
+                words = ["unshare", "-m", "sh", "-c", f'{private}; code=$?; test -L {name} || exit 9; exit $code', "sh",
+                         HEAPCTL, "report", "--collapsed", "-o", name, self.input_of("--collapsed")]
+                with open(path, "ab") as file:
+                    result = subprocess.run(words, stdout=file, stderr=subprocess.PIPE, check=False, env=dict(os.environ, HOME=self.folder))
+                self.assertEqual(result.returncode, code, result.stderr)
+                written = pathlib.Path(path).read_bytes()
+                self.assertTrue(written.startswith(b"old\n"))
+                self.assertEqual(len(written.splitlines()), 1 + STACKS * (code == 0))
 
     def test_a_limit_of_file_sizes_leaves_no_part_behind(self):
         path = f"{self.folder}/kept"

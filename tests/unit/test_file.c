@@ -129,6 +129,35 @@ static void writes_devices_in_place(void **state)
 	assert_contains(err.message, "No space left");
 }
 
+static void writes_to_a_named_descriptor_in_place(void **state)
+{
+	struct error err = { 0 };
+	char path[96], name[32];
+
+	(void)state;
+	snprintf(path, sizeof path, "%s/file", folder);
+	assert_true(file_write(path, "old", 3, 0600, &err));
+	CLEANUP(fd_cleanup) const int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+	snprintf(name, sizeof name, "/dev/fd/%d", fd);
+	assert_true(file_write(name, ",new", 4, 0600, &err));
+	snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+	assert_true(file_write(name, ",newer", 6, 0600, &err));
+	expect_contents(path, "old,new,newer");
+	assert_int_equal(count_files(), 1);
+	assert_false(file_write("/dev/fd/999999999", "x", 1, 0600, &err));
+	assert_contains(err.message, "Bad file descriptor");
+}
+
+/* The kernel would refuse it as well: a fault does no harm here. */
+static void replaces_no_link_of_the_system(void **state)
+{
+	struct error err = { 0 };
+
+	(void)state;
+	assert_false(file_write("/proc/self/exe", "x", 1, 0600, &err));
+	assert_contains(err.message, "a link of the system is not replaced");
+}
+
 static void maps_nothing_but_regular_files(void **state)
 {
 	struct file_map map = { 0 };
@@ -201,6 +230,9 @@ static const struct CMUnitTest tests[] = {
 		has_no_name_before_it_is_committed, make_folder, remove_folder),
 	cmocka_unit_test(names_the_path_that_cannot_be_written),
 	cmocka_unit_test(writes_devices_in_place),
+	cmocka_unit_test_setup_teardown(
+		writes_to_a_named_descriptor_in_place, make_folder, remove_folder),
+	cmocka_unit_test(replaces_no_link_of_the_system),
 	cmocka_unit_test_setup_teardown(maps_nothing_but_regular_files, make_folder, remove_folder),
 };
 UNIT_MAIN(tests)
