@@ -57,6 +57,13 @@ static bool open_pair(
 	}
 	if (!output_open(path, target->file_stem, "heap", &pair->after, err))
 		return false;
+	if (!output_is_file(&pair->after)) {
+		error_set(err, ERROR_USAGE,
+			"the first profile cannot be saved beside %s: it is a pipe, a device or a "
+			"descriptor",
+			output_name(&pair->after));
+		return error_hint(err, "use -o FILE");
+	}
 	CLEANUP(free_cleanup)
 	char *before = xasprintf("%s.before", output_name(&pair->after));
 	return output_open(before, "", "", &pair->before, err);

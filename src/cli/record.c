@@ -58,6 +58,13 @@ static void explain(const struct record_request *request, const struct timed_rec
 			"recording added: heapctl diff %s %s\n",
 			run->was_active ? " and " : "", run->was_active ? later : "",
 			output_name(end), output_name(&recording->start), output_name(end));
+	else if (timed_recording_has_older(recording) && !end->is_stdout)
+		fprintf(stderr,
+			"sampling was on before%s%s: %s has older samples, too; no profile of the "
+			"start is saved beside a pipe, a device or a descriptor (--start-profile "
+			"FILE saves one)\n",
+			run->was_active ? " and " : "", run->was_active ? later : "",
+			output_name(end));
 	if (!output_is_file(end) || !sample_count_of_file(output_name(end), &yield.samples))
 		return;
 	sample_yield_measure(&yield, &recording->target, run->allocated_bytes);
@@ -198,7 +205,8 @@ const struct verb verb_record = {
 		"If sampling is on already it stays on. Then, and where it was on before, the "
 		"profile also has older samples, "
 		"and the profile from the start is saved as FILE.before: the difference is what "
-		"was recorded.\n\n"
+		"was recorded. There is none beside a pipe, a device or a descriptor such as "
+		"standard output.\n\n"
 		"A profile needs a hundred samples or more. --sample changes the interval for this "
 		"recording and restores the former one afterwards. Each change discards all "
 		"samples, "

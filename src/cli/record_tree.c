@@ -42,6 +42,7 @@ struct tree_recording {
 	struct member **members; /* one at a time is allocated: recordings do not move */
 	size_t member_count, member_capacity;
 	size_t saved_count, older_count, sample_count;
+	bool sum_is_file;   /* -o names a regular file */
 	bool has_agreed;    /* to the loss of samples by another interval */
 	size_t late_count;  /* processes that began too late to be recorded */
 	size_t young_count; /* at the last look, those that had just begun */
@@ -158,11 +159,6 @@ static bool begin(struct tree_recording *whole, struct member *member,
 	return false;
 }
 
-static bool sum_has_path(const struct record_request *request)
-{
-	return request->path != NULL && strcmp(request->path, "-") != 0;
-}
-
 static void add_member(struct tree_recording *whole, const struct target_tree_entry *entry,
 	const struct record_request *request)
 {
@@ -170,7 +166,7 @@ static void add_member(struct tree_recording *whole, const struct target_tree_en
 	CLEANUP(free_cleanup) char *path = NULL;
 
 	/* Until they are added up, and where that fails, each has a file beside the sum's. */
-	if (sum_has_path(whole->request))
+	if (whole->sum_is_file)
 		path = xasprintf("%s.%d", whole->request->path, (int)entry->target.process.pid);
 	whole->members = xgrow(
 		whole->members, &whole->member_capacity, whole->member_count + 1, sizeof(void *));
@@ -375,11 +371,16 @@ static void report(struct tree_recording *whole)
 			late_count, late_count == 1 ? "" : "es");
 	if (whole->saved_count == 0)
 		return;
-	if (whole->older_count > 0 && (path == NULL || sum_has_path(whole->request)))
+	if (whole->older_count > 0 && (path == NULL || whole->sum_is_file))
 		fprintf(stderr,
 			"sampling was on before in %zu of them: their profiles have older "
 			"samples, too, and the file with .before is the profile of the start\n",
 			whole->older_count);
+	else if (whole->older_count > 0 && strcmp(path, "-") != 0)
+		fprintf(stderr,
+			"sampling was on before in %zu of them: %s has older samples, too; no "
+			"profile of the start is saved beside a pipe, a device or a descriptor\n",
+			whole->older_count, path);
 	if (whole->sample_count == 0 && path == NULL)
 		verb_warn("no profile has a sample (record for longer, or with --sample 16KiB)");
 	if (path == NULL)
@@ -436,7 +437,7 @@ static bool save_sums(const struct tree_recording *whole, struct output *output,
 {
 	CLEANUP(output_discard) struct output start = { 0 };
 
-	if (!sum_has_path(whole->request)) {
+	if (!whole->sum_is_file) {
 		remove_files(whole, true);
 	} else if (whole->older_count > 0) {
 		CLEANUP(free_cleanup) char *path = xasprintf("%s.before", whole->request->path);
@@ -461,8 +462,10 @@ static bool record_all(struct tree_recording *whole, struct error *err)
 
 	/* Before there is a file, which nobody would remove. */
 	control_begin_run();
-	if ((request->path != NULL && !output_open(request->path, "", "", &sum, err)) ||
-		!find_processes(whole, err) || !agree_to_discard(whole, err))
+	if (request->path != NULL && !output_open(request->path, "", "", &sum, err))
+		return false;
+	whole->sum_is_file = request->path != NULL && output_is_file(&sum);
+	if (!find_processes(whole, err) || !agree_to_discard(whole, err))
 		return false;
 	control_run_has_begun();
 	whole->end_ms = clock_monotonic_ms() + request->duration_ms;

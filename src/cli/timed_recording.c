@@ -106,7 +106,7 @@ static bool open_start(
 	const struct record_request *request, struct timed_recording *recording, struct error *err)
 {
 	if (request->start_path == NULL &&
-		(!timed_recording_has_older(recording) || recording->end.is_stdout))
+		(!timed_recording_has_older(recording) || !output_is_file(&recording->end)))
 		return true;
 	recording->has_start = true;
 	if (request->start_path != NULL)

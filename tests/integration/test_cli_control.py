@@ -258,6 +258,22 @@ class Switching(ControlCase):
         self.assertTrue(text.startswith("heap_v2/4096\n"))
         self.assertIn(f"{self.path('pipe')}: ", said)
 
+    def test_a_recording_into_a_pipe_ends_and_has_no_file_beside(self):
+        self.heapctl("activate", self.pid)
+        text, said = self.into_pipe("record", self.pid, "-d", "1s")
+        self.assertTrue(text.startswith("heap_v2/4096\n"))
+        self.assertIn("has older samples, too; no profile of the start is saved beside a pipe, a device or a descriptor (--start-profile FILE saves one)", said)
+        self.assertFalse(os.path.exists(self.path("pipe.before")))
+
+    def test_longlived_needs_a_regular_file(self):
+        os.mkfifo(self.path("pipe"))
+        reader = self.start("cat", self.path("pipe"), stdout=subprocess.DEVNULL)
+        said = self.heapctl("20", HEAPCTL, "longlived", self.pid, "-w", "1s", "-s", "0s", "-o", self.path("pipe"), code=2, program="timeout")[1]
+        self.assertIn("cannot be saved beside", said)
+        reader.wait(60)
+        self.assertFalse(self.runs())
+        self.assertFalse(os.path.exists(self.path("pipe.before")))
+
     def test_an_account_without_samples_gives_no_interval(self):
         out, _ = self.heapctl("account", self.pid)
         self.assertIn("The profile has no samples", out)

@@ -187,6 +187,16 @@ class Recordings(TreeCase):
         left = [name for name in os.listdir(self.folder) if name.endswith((".heap", ".before"))]
         self.assertEqual(sorted(left), ["sum.heap", "sum.heap.before"])
 
+    def test_a_sum_into_a_pipe_has_no_file_beside(self):
+        self.start_workers(HEAPCTL_ACTIVATE="1")
+        pipe = os.path.join(self.folder, "pipe")
+        os.mkfifo(pipe)
+        reader = self.start("cat", pipe, stdout=subprocess.PIPE)
+        said = self.finish(self.record("1s", "-o", pipe))
+        self.assertIn(b"--- heap", reader.communicate(timeout=60)[0])
+        self.assertIn("no profile of the start is saved beside a pipe", said)
+        self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("pipe.") or name.endswith((".heap", ".before"))], [])
+
     def test_processes_that_begin_and_end_meanwhile(self):
         self.start_workers()
         client = self.record("7s")
