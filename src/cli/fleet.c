@@ -267,6 +267,8 @@ static int complete(
 	if (action == FLEET_VERSIONS &&
 		(fleet->base_version == NULL) != (fleet->of.version[0] == '\0'))
 		return verb_usage(verb, "--version and --base-version are given together");
+	if (fleet->base_version != NULL && strcmp(fleet->base_version, fleet->of.version) == 0)
+		return verb_usage(verb, "--version and --base-version are the same");
 	const bool takes_day =
 		action == FLEET_GROWTH || action == FLEET_VERSIONS || action == FLEET_OUTLIERS;
 	if (fleet->until_ms == 0)

@@ -212,16 +212,19 @@ bool api_fleet_hosts(struct gateway *gateway, const struct request *request, str
 static bool check_sites(const struct request *request, const char *question, struct error *err)
 {
 	const bool is_versions = strcmp(question, "versions") == 0;
-	const bool has_base = request_text(request, "base_version") != NULL;
+	const char *const version = request_text(request, "version");
+	const char *const base = request_text(request, "base_version");
 
 	if ((is_versions || strcmp(question, "outliers") == 0) &&
 		request_text(request, "service") == NULL)
 		return error_set(err, ERROR_USAGE,
 			"%s is of one service: the parameter service is missing", question);
-	if (has_base && !is_versions)
+	if (base != NULL && !is_versions)
 		return error_set(err, ERROR_USAGE, "base_version goes with question=versions");
-	if (is_versions && has_base != (request_text(request, "version") != NULL))
+	if (is_versions && (base != NULL) != (version != NULL))
 		return error_set(err, ERROR_USAGE, "version and base_version are given together");
+	if (base != NULL && strcmp(base, version) == 0)
+		return error_set(err, ERROR_USAGE, "version and base_version are the same");
 	return true;
 }
 

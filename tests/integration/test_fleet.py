@@ -769,6 +769,14 @@ class Encrypted(FleetCase):
         self.assertRegex(self.send(path, code=1, **dict(url, host="127.0.0.1"))[1], "certificate|name")
 
 
+class Refused(Case):
+    """What a command line says that no database has to be asked for."""
+
+    def test_a_version_is_not_compared_with_itself(self):
+        words = "--service", "api", "--version", "v1", "--base-version", "v1", "--store", f"clickhouse://127.0.0.1:{free_port()}/heap"
+        self.assertIn("--version and --base-version are the same", self.heapctl("fleet", "versions", *words, code=2)[1])
+
+
 class Hostile(Case):
     """A server that is no ClickHouse, or one that lies."""
 

@@ -167,6 +167,7 @@ class Answers(FleetCase):
                 ("/sites", {"question": "hosts"}, 400, "question"), ("/sites", {}, 400, "question"),
                 ("/sites", {"question": "growth", "base_version": "v2"}, 400, "base_version"),
                 ("/sites", {"question": "versions", "service": "api", "version": "v3"}, 400, "together"),
+                ("/sites", {"question": "versions", "service": "api", "version": "v3", "base_version": "v3"}, 400, "are the same"),
                 ("/sites", {"question": "versions", "service": "web"}, 404, "fewer than two versions"),
                 ("/picture", {"question": "flame", "ago_ms": 60000}, 400, "ago_ms"), ("/picture", {"question": "flame", "format": "pprof"}, 400, "format"),
                 ("/picture", {"question": "flame", "service": "nothing"}, 404, "no snapshot"),
