@@ -34,6 +34,7 @@ struct clickhouse {
 	struct fleet_http *http;
 	char *database;
 	bool is_writer;
+	bool changes_tables;	    /* the last statement */
 	bool (*is_cancelled)(void); /* NULL: never */
 };
 
@@ -143,7 +144,18 @@ static bool is_temporary_code(long code)
 	return false;
 }
 
-static void add_hint(long status, long code, struct error *err)
+/* What only heapctl fleet schema runs. */
+static bool detect_change_of_tables(const char *statement)
+{
+	static const char *const words[] = { "CREATE ", "ALTER ", "RENAME ", "DROP " };
+
+	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+		if (strncmp(statement, words[i], strlen(words[i])) == 0)
+			return true;
+	return false;
+}
+
+static void add_hint(long status, long code, bool changes_tables, struct error *err)
 {
 	switch (code) {
 	case 60:
@@ -161,7 +173,12 @@ static void add_hint(long status, long code, struct error *err)
 		return;
 	case 164:
 	case 497:
-		error_hint(err, "grant the user SELECT, and INSERT to send");
+		error_hint(err, "%s",
+			changes_tables
+				? "grant the user CREATE, SELECT and INSERT for the tables, ALTER "
+				  "for --keep, DROP for tables of an earlier heapctl; without "
+				  "readonly"
+				: "grant the user SELECT, and INSERT to send");
 		return;
 	default:
 		if (status == 401 || status == 403)
@@ -193,7 +210,7 @@ static bool fail_by_answer(struct clickhouse *clickhouse, long status, struct er
 			     : ERROR_INPUT,
 		"%s: ClickHouse answered %ld%s%s", clickhouse_name(clickhouse), status,
 		line.size == 0 ? "" : ": ", buffer_string(&line));
-	add_hint(status, code, err);
+	add_hint(status, code, clickhouse->changes_tables, err);
 	return false;
 }
 
@@ -228,6 +245,8 @@ static bool perform(
 		request->is_compressed ? "Content-Encoding: gzip" : NULL, NULL };
 	long status = 0;
 
+	clickhouse->changes_tables =
+		request->statement == NULL && detect_change_of_tables(request->body);
 	return fleet_http_post(clickhouse->http,
 		       &(struct fleet_http_request){
 			       .path = path,

@@ -826,6 +826,25 @@ class Hostile(Case):
             with self.subTest(text=text[:60]):
                 self.refused(lambda handler, text=text: self.body(handler, 200, text), part)
 
+    def test_a_refused_statement_comes_with_the_grant_that_it_needs(self):
+        def answer(handler):
+            statement = handler.rfile.read(int(handler.headers["Content-Length"])).decode()
+            if statement.startswith(answer.refused):
+                self.body(handler, 500, b"Code: 164, e.displayText() = DB::Exception: Cannot do that in readonly mode, e.what()")
+            elif "version()" in statement:
+                self.body(handler, 200, b'{"data": [["23.8.1"]], "rows": 1}')
+            elif "groupArray" in statement:
+                self.body(handler, 200, b'{"data": [["0", "0", "0", "0", "0"]], "rows": 1}')
+            else:
+                self.body(handler, 200, b'{"data": [], "rows": 0}' if statement.startswith("SELECT") else b"")
+        for answer.refused, grants in (("CREATE DATABASE", "CREATE, SELECT and INSERT for the tables"), ("ALTER TABLE", "ALTER for --keep")):
+            with self.subTest(answer.refused):
+                url = self.serve(answer)
+                said = self.heapctl("fleet", "schema", "--apply", "--keep", "9days", "--store", url, code=1)[1]
+                self.assertIn("Cannot do that in readonly mode", said)
+                self.assertIn(grants, said)
+                self.assertNotIn("INSERT to send", said)
+
     def test_an_insert_that_answers_is_no_success(self):
         def answer(handler):
             handler.rfile.read(int(handler.headers["Content-Length"]))
