@@ -246,6 +246,19 @@ static bool copy_to_temporary(struct file_draft *draft, struct error *err)
 	return is_copied;
 }
 
+/* Whether only its owner, or the folder's, may replace the file, as in /tmp. */
+static bool is_of_another_user(const char *path)
+{
+	const int size = (int)(path_base_name(path) - path);
+	const uid_t user = geteuid();
+	struct stat file, around;
+	char folder[PATH_MAX];
+
+	snprintf(folder, sizeof folder, "%.*s", size > 0 ? size : 1, size > 0 ? path : ".");
+	return user != 0 && lstat(path, &file) == 0 && stat(folder, &around) == 0 &&
+	       (around.st_mode & S_ISVTX) != 0 && file.st_uid != user && around.st_uid != user;
+}
+
 /* Of a file that is to be written: what to do. Returns false. */
 static bool hint_unwritable(const char *path, struct error *err)
 {
@@ -265,8 +278,11 @@ static bool hint_unwritable(const char *path, struct error *err)
 			err, "there is no folder %s: create it, or name another file", folder);
 	case EISDIR:
 		return error_hint(err, "it is a folder: name a file in it");
-	case EACCES:
 	case EPERM:
+		if (is_of_another_user(path))
+			return error_hint(err, "it belongs to another user: name another file");
+		return error_hint(err, "%s", elsewhere);
+	case EACCES:
 	case EROFS:
 		return error_hint(err, "%s", elsewhere);
 	case ENOSPC:
@@ -319,6 +335,13 @@ static bool is_system_link(const char *path)
 		       (is_below(resolved, "/dev") && !is_below(resolved, "/dev/shm")));
 }
 
+/* Returns false. */
+static bool refuse_system_link(const char *path, struct error *err)
+{
+	error_set(err, ERROR_USAGE, "writing %s: a link of the system is not replaced", path);
+	return error_hint(err, "name the file that it leads to");
+}
+
 bool file_draft_open(const char *path, mode_t mode, struct file_draft *draft, struct error *err)
 {
 	const int descriptor = named_descriptor(path);
@@ -330,17 +353,17 @@ bool file_draft_open(const char *path, mode_t mode, struct file_draft *draft, st
 	draft->in_place = descriptor >= 0 || (is_there && !S_ISREG(status.st_mode));
 	if ((size_t)snprintf(draft->path, sizeof draft->path, "%s", path) >= sizeof draft->path)
 		return error_system(err, ENAMETOOLONG, "%.100s...", path);
+	if (!draft->in_place && is_system_link(path))
+		return refuse_system_link(path, err);
+	if (!draft->in_place && !name_temporary(draft, err))
+		return false;
 	/* To open it anew would lose its offset, and that it appends. */
 	if (descriptor >= 0)
 		draft->fd = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
 	else if (draft->in_place)
 		draft->fd = open(path, O_WRONLY | O_CLOEXEC);
-	else if (is_system_link(path)) {
-		error_set(
-			err, ERROR_USAGE, "writing %s: a link of the system is not replaced", path);
-		return error_hint(err, "name the file that it leads to");
-	} else if (!name_temporary(draft, err))
-		return false;
+	else if (is_of_another_user(path))
+		errno = EPERM;
 	else
 		open_new(draft, is_there ? mode & status.st_mode : mode);
 	if (draft->fd >= 0)

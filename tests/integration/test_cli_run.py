@@ -230,7 +230,6 @@ class Refusing(Case):
         subprocess.run([need("cc"), "-fsanitize=address", "-static-libasan", "-x", "c", "-", "-o", program], input="int main(void) { return 0; }", text=True, check=True)
         self.assertIn("is built with a sanitizer (asan)", self.refused(program))
 
-    @unittest.skipUnless(os.geteuid() == 0, "needs root to make a setuid program")
     def test_programs_linked_with_musl(self):
         compiler = need("cc")
         library, program = (os.path.join(self.folder, name) for name in ("libmusl.so", "musl"))
@@ -239,6 +238,7 @@ class Refusing(Case):
                        input="int main(void) { return 0; }", text=True, check=True)
         self.assertIn("linked with musl", self.refused(program))
 
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to make a setuid program")
     def test_setuid_programs(self):
         program = pathlib.Path(self.folder, "suid")
         shutil.copy("/bin/true", program)

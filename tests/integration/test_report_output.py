@@ -85,6 +85,24 @@ class LongOutput(unittest.TestCase):
                 self.assertTrue(written.startswith(b"old\n"))
                 self.assertEqual(len(written.splitlines()), 1 + STACKS * (code == 0))
 
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to be another user")
+    def test_a_file_of_another_user_in_a_sticky_folder_is_refused_at_once(self):
+        """As in /tmp, where only the rename at the end would be refused."""
+        shared, program = pathlib.Path(self.folder, "shared"), shutil.copy(HEAPCTL, self.folder)
+        os.chmod(self.folder, 0o755)
+        shared.mkdir()
+        shared.chmod(0o1777)
+        for owner, code in (0, 1), (65534, 0):
+            file = shared / str(owner)
+            file.write_text("old")
+            os.chown(file, owner, owner)
+            result = subprocess.run([program, "report", "--collapsed", "-o", file, "-"], input=b"main 1\n", capture_output=True, check=False, user=65534, group=65534,
+                                    env=dict(os.environ, HOME=str(shared)))
+            self.assertEqual(result.returncode, code, result.stderr)
+            self.assertEqual(b"it belongs to another user: name another file" in result.stderr, code == 1, result.stderr)
+            self.assertEqual(file.read_text(), "old" if code else "main 1\n")
+        self.assertEqual(sorted(file.name for file in shared.glob("[0-9]*")), ["0", "65534"])
+
     def test_a_limit_of_file_sizes_leaves_no_part_behind(self):
         path = f"{self.folder}/kept"
         with open(path, "w", encoding="ascii") as file:
