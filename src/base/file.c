@@ -255,8 +255,9 @@ static bool is_of_another_user(const char *path)
 	char folder[PATH_MAX];
 
 	snprintf(folder, sizeof folder, "%.*s", size > 0 ? size : 1, size > 0 ? path : ".");
-	return user != 0 && lstat(path, &file) == 0 && stat(folder, &around) == 0 &&
-	       (around.st_mode & S_ISVTX) != 0 && file.st_uid != user && around.st_uid != user;
+	return user != 0 && fstatat(AT_FDCWD, path, &file, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       stat(folder, &around) == 0 && (around.st_mode & S_ISVTX) != 0 &&
+	       file.st_uid != user && around.st_uid != user;
 }
 
 /* Of a file that is to be written: what to do. Returns false. */
@@ -327,7 +328,7 @@ static bool is_system_link(const char *path)
 	char folder[PATH_MAX], resolved[PATH_MAX];
 	struct stat status;
 
-	if (lstat(path, &status) != 0 || !S_ISLNK(status.st_mode))
+	if (fstatat(AT_FDCWD, path, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISLNK(status.st_mode))
 		return false;
 	snprintf(folder, sizeof folder, "%.*s", size > 0 ? size : 1, size > 0 ? path : ".");
 	return realpath(folder, resolved) != NULL &&
