@@ -102,10 +102,19 @@ static bool has_prefix_words(const char *name)
 	return strstr(name, " for ") != NULL || strstr(name, " to ") != NULL;
 }
 
+/* "load (app.py)", as profilers of other languages name a function and its place. */
+static bool ends_with_place(const char *name)
+{
+	const char *const open = strchr(name, '(');
+
+	return open != NULL && open > name && open[-1] == ' ' && !starts_with(open, "(anonymous") &&
+	       *skip_group(name, open) == '\0';
+}
+
 void function_name_append_short(struct buffer *out, const char *name)
 {
 	const size_t start = out->size;
-	const bool has_result = !has_prefix_words(name);
+	const bool has_result = !has_prefix_words(name) && !ends_with_place(name);
 	bool had_arguments = false;
 
 	for (const char *at = name; *at != '\0';) {

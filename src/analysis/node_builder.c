@@ -316,7 +316,7 @@ static uint32_t make_node(struct node_builder *builder, const struct profile_loc
 		key.start_line = frame->start_line;
 	}
 	if (builder->rules.by_printed_name && granularity != VIEW_FILES &&
-		granularity != VIEW_ADDRESSES) {
+		(granularity != VIEW_ADDRESSES || location->is_named)) {
 		node.function = key.function = printed_name(builder, &node, &key);
 		key.module = "";
 		/* Keys are compared by their pointers, and "" of the profile is another one. */

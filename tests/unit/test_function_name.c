@@ -57,6 +57,9 @@ static void drops_arguments_and_result(void **state)
 static void keeps_what_only_looks_like_arguments(void **state)
 {
 	(void)state;
+	assert_short("load (app.py)", "load (app.py)");
+	assert_short("block in each (a.rb:3)", "block in each (a.rb:3)");
+	assert_short("void (anonymous namespace)::work(int)", "(anonymous namespace)::work");
 	assert_short("(anonymous namespace)::work(int)", "(anonymous namespace)::work");
 	assert_short("app::(anonymous namespace)::work(int)", "app::(anonymous namespace)::work");
 	assert_short("std::function<void (int)>::operator()(int) const",

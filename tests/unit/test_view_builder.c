@@ -505,6 +505,16 @@ static void adds_missing_stacks_of_all_forms(void **state)
 	free(paths);
 }
 
+static void subtracts_names_at_any_granularity(void **state)
+{
+	(void)state;
+	char *const paths = difference("main;load(int) 1048576\nmain;load(char) 2097152\n",
+		"main;load 1048576\n", REQUEST(.granularity = VIEW_ADDRESSES));
+
+	assert_string_equal(paths, "0000000000000000 main ??:0;0000000000000000 load ??:0 2\n");
+	free(paths);
+}
+
 static void subtracts_functions_where_one_side_has_no_lines(void **state)
 {
 	(void)state;
@@ -750,6 +760,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(subtracts_collapsed_stacks_by_printed_names),
 	cmocka_unit_test(adds_collapsed_stacks_without_changing_other_names),
 	cmocka_unit_test(adds_missing_stacks_of_all_forms),
+	cmocka_unit_test(subtracts_names_at_any_granularity),
 	cmocka_unit_test(subtracts_functions_where_one_side_has_no_lines),
 	cmocka_unit_test(keeps_the_granularity_where_both_sides_have_addresses),
 	cmocka_unit_test(does_not_compare_offsets_of_different_builds),
