@@ -376,11 +376,11 @@ static void report(struct tree_recording *whole)
 			"sampling was on before in %zu of them: their profiles have older "
 			"samples, too, and the file with .before is the profile of the start\n",
 			whole->older_count);
-	else if (whole->older_count > 0 && strcmp(path, "-") != 0)
+	else if (whole->older_count > 0)
 		fprintf(stderr,
 			"sampling was on before in %zu of them: %s has older samples, too; no "
 			"profile of the start is saved beside a pipe, a device or a descriptor\n",
-			whole->older_count, path);
+			whole->older_count, strcmp(path, "-") == 0 ? "standard output" : path);
 	if (whole->sample_count == 0 && path == NULL)
 		verb_warn("no profile has a sample (record for longer, or with --sample 16KiB)");
 	if (path == NULL)

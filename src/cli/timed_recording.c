@@ -120,6 +120,11 @@ bool timed_recording_open(const struct target *target, const struct record_reque
 	struct timed_recording *recording, struct error *err)
 {
 	recording->target = *target;
+	if (request->start_path != NULL && request->path != NULL &&
+		strcmp(request->start_path, request->path) == 0)
+		return error_set(err, ERROR_USAGE,
+			"-o and --start-profile are both %s: two profiles need two files",
+			request->path);
 	return output_open(request->path, target->file_stem, "heap", &recording->end, err) &&
 	       (request->start_path == NULL ||
 		       output_open(request->start_path, "", "", &recording->start, err));
@@ -129,10 +134,15 @@ bool timed_recording_begin(
 	const struct record_request *request, struct timed_recording *recording, struct error *err)
 {
 	struct profile_run_request wanted = { .duration_ms = request->duration_ms };
+	struct error ignored;
 
-	return choose_interval(&recording->target, request->lg_sample, &wanted.lg_sample, err) &&
-	       profile_run_start_own(&recording->target, &wanted, &recording->run, err) &&
-	       open_start(request, recording, err);
+	if (!choose_interval(&recording->target, request->lg_sample, &wanted.lg_sample, err) ||
+		!profile_run_start_own(&recording->target, &wanted, &recording->run, err))
+		return false;
+	if (open_start(request, recording, err))
+		return true;
+	(void)!profile_run_end_early(&recording->target, recording->run.id, &ignored);
+	return false;
 }
 
 bool timed_recording_save(struct timed_recording *recording, struct error *err)

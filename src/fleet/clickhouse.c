@@ -178,7 +178,7 @@ static void add_hint(long status, long code, bool changes_tables, struct error *
 				? "grant the user CREATE, SELECT and INSERT for the tables, ALTER "
 				  "for --keep, DROP for tables of an earlier heapctl; without "
 				  "readonly"
-				: "grant the user SELECT, and INSERT to send");
+				: "grant the user SELECT, and INSERT to send, without readonly");
 		return;
 	default:
 		if (status == 401 || status == 403)

@@ -265,6 +265,15 @@ class Switching(ControlCase):
         self.assertIn("has older samples, too; no profile of the start is saved beside a pipe, a device or a descriptor (--start-profile FILE saves one)", said)
         self.assertFalse(os.path.exists(self.path("pipe.before")))
 
+    def test_a_recording_that_cannot_save_its_start_leaves_no_run(self):
+        self.heapctl("activate", self.pid)
+        os.mkdir(self.path("out.before"))
+        self.assertIn("out.before", self.heapctl("record", self.pid, "-d", "1mins", "-o", self.path("out"), code=1)[1])
+        self.assertIsNone(self.status()["run"])
+        said = self.heapctl("record", self.pid, "-d", "1mins", "-o", self.path("out"), "--start-profile", self.path("out"), code=2)[1]
+        self.assertIn("two profiles need two files", said)
+        self.assertIn("standard output has older samples, too", self.heapctl("record", self.pid, "-d", "1s", "-o", "-")[1])
+
     def test_longlived_needs_a_regular_file(self):
         os.mkfifo(self.path("pipe"))
         reader = self.start("cat", self.path("pipe"), stdout=subprocess.DEVNULL)
