@@ -82,12 +82,11 @@ void recording_cleanup(struct recording *recording)
 
 /*
  * The signals that are passed on: all that one process sends to another, and those of job control
- * at a terminal. Not those of heapctl's own faults and writes.
+ * at a terminal. Not those of heapctl's own writes; its own faults end it though they are blocked.
  */
 static void passed_signals(const struct recording *recording, sigset_t *set)
 {
-	static const int own[] = { SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGPIPE, SIGSEGV, SIGSYS,
-		SIGTRAP, SIGTSTP, SIGTTIN, SIGTTOU, SIGXFSZ };
+	static const int own[] = { SIGPIPE, SIGTSTP, SIGTTIN, SIGTTOU, SIGXFSZ };
 
 	sigfillset(set);
 	for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)

@@ -135,21 +135,27 @@ static bool is_to_end(void)
 
 /*
  * The program has stopped; now heapctl does, for its shell to see. Where no shell could let it
- * continue (an orphaned group), the kernel does not stop it. After a stop, SIGCONT is pending,
- * which resumes the program; so is what ends it, and is not to wait.
+ * continue (an orphaned group), the kernel does not stop it, and it returns false. After a stop,
+ * SIGCONT is pending, which resumes the program; so is what ends it, and is not to wait.
  */
-static void stop_with_program(struct terminal_job *job, int number)
+static bool stop_with_program(int number)
 {
 	sigset_t set;
 
 	if (is_to_end())
-		return;
+		return true;
 	kill(0, number);
 	sigemptyset(&set);
 	sigaddset(&set, SIGTSTP);
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 	sigprocmask(SIG_BLOCK, &set, NULL);
-	if (!is_pending(SIGCONT) && is_in_foreground(job->terminal_fd))
+	return is_pending(SIGCONT);
+}
+
+/* What stops for the terminal continues where nothing has stopped. */
+static void stop_for_terminal(struct terminal_job *job, int number)
+{
+	if (!stop_with_program(number) && is_in_foreground(job->terminal_fd))
 		resume(job);
 }
 
@@ -165,7 +171,7 @@ static void pass_on(struct terminal_job *job, const siginfo_t *signal_info)
 		job->wants_terminal |= has_terminal(job);
 		take_terminal(job);
 		signal_group(job, SIGTSTP);
-		stop_with_program(job, SIGTSTP);
+		stop_for_terminal(job, SIGTSTP);
 		break;
 	case SIGHUP:
 	case SIGINT:
@@ -213,13 +219,16 @@ void terminal_job_has_stopped(struct terminal_job *job, int signal_number)
 	if (has_terminal(job)) {
 		job->wants_terminal = true;
 		take_terminal(job);
-		stop_with_program(job, SIGTSTP);
+		stop_for_terminal(job, SIGTSTP);
 	} else if (signal_number == SIGTTIN || signal_number == SIGTTOU ||
 		   (signal_number == SIGSTOP && handles_stops(job->pid))) {
 		job->wants_terminal = true;
 		if (is_in_foreground(job->terminal_fd))
 			resume(job);
 		else
-			stop_with_program(job, signal_number == SIGSTOP ? SIGTTOU : signal_number);
+			stop_for_terminal(job, signal_number == SIGSTOP ? SIGTTOU : signal_number);
+	} else if (!is_pending(SIGCONT)) {
+		/* By another process, or by itself: without a shell it stays so. */
+		(void)stop_with_program(SIGTSTP);
 	}
 }

@@ -342,7 +342,7 @@ class Recording(Case):
         return process, path
 
     def test_a_signal_that_ends_the_program_is_passed_on_after_a_profile(self):
-        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGALRM, signal.SIGVTALRM, signal.SIGRTMIN + 2):
+        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGALRM, signal.SIGABRT, signal.SIGRTMIN + 2):
             with self.subTest(number):
                 process, path = self.record_with_agent(KEEP, env={"TMPDIR": self.folder})
                 process.send_signal(number)
@@ -594,6 +594,16 @@ class RecordingAtATerminal(Case):
         self.type("echo ended' 'with $?\n")
         self.wait_for(f"ended with {128 + signal.SIGINT}")
         self.assert_recorded()
+
+    def test_a_program_that_is_stopped_by_others_stops_its_job(self):
+        self.open_terminal(need("bash"), "--norc", "-i")
+        self.wait_for("prompt ")
+        self.type(f"{HEAPCTL} run --record out.heap -- {python()} -c \"import os, signal; os.kill(os.getpid(), signal.SIGSTOP); print('con' 'tinued')\"\n")
+        self.wait_for("Stopped")
+        self.wait_for("prompt ")
+        self.type("fg\n")
+        self.wait_for("continued")
+        self.wait_for("out.heap: ")
 
     def test_a_stopped_job_that_is_killed_leaves_its_profile(self):
         self.open_terminal(need("bash"), "--norc", "-i")
