@@ -30,6 +30,9 @@ static const char *skip_operator(const char *at)
 	at += strlen("operator");
 	if (starts_with(at, "()") || starts_with(at, "[]"))
 		return at + 2;
+	/* A literal operator: operator"" _km. */
+	if (starts_with(at, "\"\" "))
+		return at + 3;
 	if (*at == ' ') {
 		int depth = 0;
 		for (; *at != '\0' && (depth > 0 || *at != '('); at++)
@@ -102,19 +105,19 @@ static bool has_prefix_words(const char *name)
 	return strstr(name, " for ") != NULL || strstr(name, " to ") != NULL;
 }
 
-/* "load (app.py)", as profilers of other languages name a function and its place. */
-static bool ends_with_place(const char *name)
+/* As where other languages name a function and its place: "block (2 levels) in load (app.rb)". */
+static bool lacks_arguments(const char *name)
 {
-	const char *const open = strchr(name, '(');
-
-	return open != NULL && open > name && open[-1] == ' ' && !starts_with(open, "(anonymous") &&
-	       *skip_group(name, open) == '\0';
+	for (const char *at = strchr(name, '('); at != NULL; at = strchr(at + 1, '('))
+		if (opens_arguments(name, at))
+			return false;
+	return true;
 }
 
 void function_name_append_short(struct buffer *out, const char *name)
 {
 	const size_t start = out->size;
-	const bool has_result = !has_prefix_words(name) && !ends_with_place(name);
+	const bool has_result = !has_prefix_words(name) && !lacks_arguments(name);
 	bool had_arguments = false;
 
 	for (const char *at = name; *at != '\0';) {

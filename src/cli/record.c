@@ -58,7 +58,7 @@ static void explain(const struct record_request *request, const struct timed_rec
 			"recording added: heapctl diff %s %s\n",
 			run->was_active ? " and " : "", run->was_active ? later : "",
 			output_name(end), output_name(&recording->start), output_name(end));
-	else if (timed_recording_has_older(recording))
+	else if (timed_recording_has_older(recording) && request->start_path == NULL)
 		fprintf(stderr,
 			"sampling was on before%s%s: %s has older samples, too; no profile of the "
 			"start is saved beside a pipe, a device or a descriptor (--start-profile "

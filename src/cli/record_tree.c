@@ -378,8 +378,8 @@ static void report(struct tree_recording *whole)
 			whole->older_count);
 	else if (whole->older_count > 0)
 		fprintf(stderr,
-			"sampling was on before in %zu of them: %s has older samples, too; no "
-			"profile of the start is saved beside a pipe, a device or a descriptor\n",
+			"sampling was on before in %zu of them: %s has older samples, too; no sum "
+			"of the starts is saved beside a pipe, a device or a descriptor\n",
 			whole->older_count, strcmp(path, "-") == 0 ? "standard output" : path);
 	if (whole->sample_count == 0 && path == NULL)
 		verb_warn("no profile has a sample (record for longer, or with --sample 16KiB)");

@@ -227,8 +227,8 @@ void terminal_job_has_stopped(struct terminal_job *job, int signal_number)
 			resume(job);
 		else
 			stop_for_terminal(job, signal_number == SIGSTOP ? SIGTTOU : signal_number);
-	} else if (!is_pending(SIGCONT)) {
-		/* By another process, or by itself: without a shell it stays so. */
+	} else if (signal_number == SIGTSTP && !is_pending(SIGCONT)) {
+		/* By itself: without a shell it stays so. What others stop, they continue. */
 		(void)stop_with_program(SIGTSTP);
 	}
 }

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/xalloc.h"
@@ -23,6 +25,11 @@ static bool save(struct timed_recording *recording, const char *which, struct ou
 	if ((err->hint[0] != '\0' && err->errnum != ENOSPC && err->errnum != EDQUOT) || pid == 0)
 		return false;
 	recording->is_kept = true;
+	if (output == &recording->start)
+		return error_hint(err,
+			"the agent has it: heapctl runs %d --save %" PRId64
+			" -o FILE --start-profile FILE",
+			pid, id);
 	if (recording->is_attached)
 		return error_hint(err,
 			"the agent has it: heapctl runs %d --save %" PRId64
@@ -115,13 +122,30 @@ static bool open_start(
 	return output_open(path, "", "", &recording->start, err);
 }
 
+/* Of two paths, of which neither has to be there. */
+static bool is_same_file(const char *left, const char *right)
+{
+	const char *const paths[] = { left, right };
+	struct stat folders[2];
+
+	for (int i = 0; i < 2; i++) {
+		const size_t size = (size_t)(path_base_name(paths[i]) - paths[i]);
+		CLEANUP(free_cleanup)
+		char *folder = xstrndup(size > 0 ? paths[i] : ".", size > 0 ? size : 1);
+		if (stat(folder, &folders[i]) != 0)
+			return false;
+	}
+	return strcmp(path_base_name(left), path_base_name(right)) == 0 &&
+	       folders[0].st_dev == folders[1].st_dev && folders[0].st_ino == folders[1].st_ino;
+}
+
 /* Opened first: a name that cannot be written must not cost the time of the run. */
 bool timed_recording_open(const struct target *target, const struct record_request *request,
 	struct timed_recording *recording, struct error *err)
 {
 	recording->target = *target;
 	if (request->start_path != NULL && request->path != NULL &&
-		strcmp(request->start_path, request->path) == 0)
+		is_same_file(request->start_path, request->path))
 		return error_set(err, ERROR_USAGE,
 			"-o and --start-profile are both %s: two profiles need two files",
 			request->path);
@@ -147,8 +171,14 @@ bool timed_recording_begin(
 
 bool timed_recording_save(struct timed_recording *recording, struct error *err)
 {
-	return (!recording->has_start || save(recording, "start", &recording->start, err)) &&
-	       save(recording, "profile", &recording->end, err);
+	const bool lacks_start =
+		recording->has_start && !save(recording, "start", &recording->start, err);
+	struct error later;
+
+	/* The one is of use without the other. */
+	if (save(recording, "profile", &recording->end, lacks_start ? &later : err))
+		return !lacks_start;
+	return false;
 }
 
 void timed_recording_deinit(struct timed_recording *recording)

@@ -270,9 +270,15 @@ class Switching(ControlCase):
         os.mkdir(self.path("out.before"))
         self.assertIn("out.before", self.heapctl("record", self.pid, "-d", "1mins", "-o", self.path("out"), code=1)[1])
         self.assertIsNone(self.status()["run"])
-        said = self.heapctl("record", self.pid, "-d", "1mins", "-o", self.path("out"), "--start-profile", self.path("out"), code=2)[1]
-        self.assertIn("two profiles need two files", said)
+        for same in (self.path("out"), os.path.join(self.folder, ".", "out")):
+            said = self.heapctl("record", self.pid, "-d", "1mins", "-o", self.path("out"), "--start-profile", same, code=2)[1]
+            self.assertIn("two profiles need two files", said)
         self.assertIn("standard output has older samples, too", self.heapctl("record", self.pid, "-d", "1s", "-o", "-")[1])
+
+    def test_the_end_is_saved_where_the_start_cannot_be(self):
+        said = self.heapctl("record", self.pid, "-d", "1s", "-o", self.path("end.heap"), "--start-profile", "/dev/full", code=1)[1]
+        self.assertRegex(said, r"/dev/full: No space left on device .*--save \d+ -o FILE --start-profile FILE")
+        self.assertTrue(pathlib.Path(self.path("end.heap")).read_text().startswith("heap_v2/4096\n"))
 
     def test_longlived_needs_a_regular_file(self):
         os.mkfifo(self.path("pipe"))

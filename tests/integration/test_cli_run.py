@@ -595,15 +595,23 @@ class RecordingAtATerminal(Case):
         self.wait_for(f"ended with {128 + signal.SIGINT}")
         self.assert_recorded()
 
-    def test_a_program_that_is_stopped_by_others_stops_its_job(self):
+    def test_a_program_that_stops_itself_stops_its_job(self):
         self.open_terminal(need("bash"), "--norc", "-i")
         self.wait_for("prompt ")
-        self.type(f"{HEAPCTL} run --record out.heap -- {python()} -c \"import os, signal; os.kill(os.getpid(), signal.SIGSTOP); print('con' 'tinued')\"\n")
+        self.type(f"{HEAPCTL} run --record out.heap -- {python()} -c \"import os, signal; os.kill(os.getpid(), signal.SIGTSTP); print('con' 'tinued')\"\n")
         self.wait_for("Stopped")
         self.wait_for("prompt ")
         self.type("fg\n")
         self.wait_for("continued")
         self.wait_for("out.heap: ")
+
+    def test_what_others_stop_they_continue(self):
+        process, child = self.record(self.ENDED_BY_CTRL_C + "print('run' 'ning', flush=True); time.sleep(600)")
+        os.kill(child, signal.SIGSTOP)
+        wait_until(lambda: "\nState:\tT" in pathlib.Path(f"/proc/{child}/status").read_text(), "the stop")
+        os.kill(child, signal.SIGCONT)
+        self.type("\x03")
+        self.assertEqual(process.wait(60), 128 + signal.SIGINT)
 
     def test_a_stopped_job_that_is_killed_leaves_its_profile(self):
         self.open_terminal(need("bash"), "--norc", "-i")

@@ -194,7 +194,7 @@ class Recordings(TreeCase):
         reader = self.start("cat", pipe, stdout=subprocess.PIPE)
         said = self.finish(self.record("1s", "-o", pipe))
         self.assertIn(b"--- heap", reader.communicate(timeout=60)[0])
-        self.assertIn("no profile of the start is saved beside a pipe", said)
+        self.assertIn("no sum of the starts is saved beside a pipe", said)
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("pipe.") or name.endswith((".heap", ".before"))], [])
 
     def test_processes_that_begin_and_end_meanwhile(self):

@@ -59,7 +59,12 @@ static void keeps_what_only_looks_like_arguments(void **state)
 	(void)state;
 	assert_short("load (app.py)", "load (app.py)");
 	assert_short("block in each (a.rb:3)", "block in each (a.rb:3)");
+	assert_short("block (2 levels) in run (a.rb:3)", "block (2 levels) in run (a.rb:3)");
+	assert_short("block (2 levels) in run", "block (2 levels) in run");
+	assert_short("(anonymous) (app.js:10:5)", "(anonymous) (app.js:10:5)");
 	assert_short("void (anonymous namespace)::work(int)", "(anonymous namespace)::work");
+	assert_short("std::literals::operator\"\" s[abi:cxx11](char const*, unsigned long)",
+		"std::literals::operator\"\" s[abi:cxx11]");
 	assert_short("(anonymous namespace)::work(int)", "(anonymous namespace)::work");
 	assert_short("app::(anonymous namespace)::work(int)", "app::(anonymous namespace)::work");
 	assert_short("std::function<void (int)>::operator()(int) const",
