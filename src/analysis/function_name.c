@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <string.h>
 
 static bool is_word(char c)
@@ -75,14 +76,32 @@ static const char *skip_group(const char *name, const char *at)
 	return at;
 }
 
+static bool ends_decltype(const char *name, const char *end)
+{
+	static const char word[] = "decltype";
+	const ptrdiff_t size = sizeof word - 1;
+
+	return end - name >= size && memcmp(end - size, word, (size_t)size) == 0 &&
+	       (end - name == size || !is_word(end[-size - 1]));
+}
+
+static bool ends_operator(const char *name, const char *end)
+{
+	static const char word[] = "operator";
+	const ptrdiff_t size = sizeof word - 1;
+
+	while (end > name && strchr("<>=+-*/%^&|~!,", end[-1]) != NULL)
+		end--;
+	return end - name >= size && memcmp(end - size, word, (size_t)size) == 0;
+}
+
 /* Whether the round bracket at `at` opens a list of arguments. */
 static bool opens_arguments(const char *name, const char *at)
 {
-	if (at == name || starts_with(at, "(anonymous"))
+	if (at == name || starts_with(at, "(anonymous") || ends_decltype(name, at))
 		return false;
 	const char before = at[-1];
-	return is_word(before) || before == '>' || before == ')' || before == ']' ||
-	       before == '}' || strchr("=+-*/%^&|~!,<", before) != NULL;
+	return is_word(before) || strchr(">)]}", before) != NULL || ends_operator(name, at);
 }
 
 static const char *skip_qualifiers(const char *at)
@@ -105,12 +124,18 @@ static bool has_prefix_words(const char *name)
 	return strstr(name, " for ") != NULL || strstr(name, " to ") != NULL;
 }
 
-/* As where other languages name a function and its place: "block (2 levels) in load (app.rb)". */
+/*
+ * As where other languages name a function and its place: "block (2 levels) in load (app.rb)". A
+ * place is behind a blank, and may have brackets itself.
+ */
 static bool lacks_arguments(const char *name)
 {
-	for (const char *at = strchr(name, '('); at != NULL; at = strchr(at + 1, '('))
+	for (const char *at = strchr(name, '('); at != NULL; at = strchr(at + 1, '(')) {
+		if (at > name && at[-1] == ' ' && *skip_group(name, at) == '\0')
+			return true;
 		if (opens_arguments(name, at))
 			return false;
+	}
 	return true;
 }
 

@@ -74,6 +74,42 @@ bool output_is_file(const struct output *output)
 	return !output->is_stdout && !output->draft.in_place;
 }
 
+static bool get_folder(const char *path, struct stat *status)
+{
+	const size_t size = (size_t)(path_base_name(path) - path);
+	CLEANUP(free_cleanup)
+	char *folder = xstrndup(size > 0 ? path : ".", size > 0 ? size : 1);
+
+	return stat(folder, status) == 0;
+}
+
+static bool is_same(const struct output *left, const struct output *right)
+{
+	const bool are_files = output_is_file(left);
+	struct stat ours, theirs;
+
+	if (output_is_file(right) != are_files)
+		return false;
+	const bool is_known = are_files ? get_folder(output_name(left), &ours) &&
+						  get_folder(output_name(right), &theirs)
+					: fstat(output_fd(left), &ours) == 0 &&
+						  fstat(output_fd(right), &theirs) == 0;
+	return is_known && ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino &&
+	       (!are_files || strcmp(path_base_name(output_name(left)),
+				      path_base_name(output_name(right))) == 0);
+}
+
+bool output_open_other(
+	const char *path, const struct output *first, struct output *output, struct error *err)
+{
+	if (!output_open(path, "", "", output, err))
+		return false;
+	return !is_same(first, output) ||
+	       error_set(err, ERROR_USAGE,
+		       "-o and --start-profile are both %s: two profiles need two files",
+		       output_name(output));
+}
+
 bool output_commit(struct output *output, struct error *err)
 {
 	return output->is_stdout || file_draft_commit(&output->draft, err);

@@ -23,6 +23,13 @@ struct output {
 };
 
 /*
+ * Opens an output for a second profile. ERROR_USAGE where it would be the file, or the stream, of
+ * the first one, in any spelling.
+ */
+MUST_CHECK bool output_open_other(
+	const char *path, const struct output *first, struct output *output, struct error *err);
+
+/*
  * `path` is what -o said; NULL makes up "STEM.YYYYMMDD-HHMMSS.SUFFIX". Bytes go to output_fd.
  * Writing to a terminal is refused: profiles are for files.
  */

@@ -52,7 +52,8 @@ static void explain(const struct record_request *request, const struct timed_rec
 	if (run->was_active && run->was_reset)
 		fprintf(stderr, "sampling was on before and %s; its samples are discarded\n",
 			later);
-	else if (timed_recording_has_older(recording) && recording->start.draft.path[0] != '\0')
+	else if (timed_recording_has_older(recording) && recording->has_start &&
+		 output_is_file(&recording->start) && output_is_file(end))
 		fprintf(stderr,
 			"sampling was on before%s%s: %s has older samples, too; what this "
 			"recording added: heapctl diff %s %s\n",

@@ -227,11 +227,15 @@ static bool save(const struct target *target, const struct runs_request *request
 
 	if (!output_open(request->path, target->file_stem, "heap", &end, err))
 		return false;
-	if (request->start_path != NULL &&
-		(!output_open(request->start_path, "", "", &start, err) ||
-			!control_save_run(target, request->save, "start", &start, err)))
+	if (request->start_path == NULL)
+		return control_save_run(target, request->save, "profile", &end, err);
+	struct error later;
+	if (!output_open_other(request->start_path, &end, &start, err))
 		return false;
-	return control_save_run(target, request->save, "profile", &end, err);
+	const bool has_start = control_save_run(target, request->save, "start", &start, err);
+	/* The one is of use without the other. */
+	return control_save_run(target, request->save, "profile", &end, has_start ? err : &later) &&
+	       has_start;
 }
 
 static bool remove_run(const struct target *target, int64_t id, struct error *err)

@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/xalloc.h"
@@ -28,7 +26,7 @@ static bool save(struct timed_recording *recording, const char *which, struct ou
 	if (output == &recording->start)
 		return error_hint(err,
 			"the agent has it: heapctl runs %d --save %" PRId64
-			" -o FILE --start-profile FILE",
+			" -o END --start-profile START",
 			pid, id);
 	if (recording->is_attached)
 		return error_hint(err,
@@ -122,36 +120,14 @@ static bool open_start(
 	return output_open(path, "", "", &recording->start, err);
 }
 
-/* Of two paths, of which neither has to be there. */
-static bool is_same_file(const char *left, const char *right)
-{
-	const char *const paths[] = { left, right };
-	struct stat folders[2];
-
-	for (int i = 0; i < 2; i++) {
-		const size_t size = (size_t)(path_base_name(paths[i]) - paths[i]);
-		CLEANUP(free_cleanup)
-		char *folder = xstrndup(size > 0 ? paths[i] : ".", size > 0 ? size : 1);
-		if (stat(folder, &folders[i]) != 0)
-			return false;
-	}
-	return strcmp(path_base_name(left), path_base_name(right)) == 0 &&
-	       folders[0].st_dev == folders[1].st_dev && folders[0].st_ino == folders[1].st_ino;
-}
-
 /* Opened first: a name that cannot be written must not cost the time of the run. */
 bool timed_recording_open(const struct target *target, const struct record_request *request,
 	struct timed_recording *recording, struct error *err)
 {
 	recording->target = *target;
-	if (request->start_path != NULL && request->path != NULL &&
-		is_same_file(request->start_path, request->path))
-		return error_set(err, ERROR_USAGE,
-			"-o and --start-profile are both %s: two profiles need two files",
-			request->path);
 	return output_open(request->path, target->file_stem, "heap", &recording->end, err) &&
-	       (request->start_path == NULL ||
-		       output_open(request->start_path, "", "", &recording->start, err));
+	       (request->start_path == NULL || output_open_other(request->start_path,
+						       &recording->end, &recording->start, err));
 }
 
 bool timed_recording_begin(

@@ -277,7 +277,13 @@ class Switching(ControlCase):
 
     def test_the_end_is_saved_where_the_start_cannot_be(self):
         said = self.heapctl("record", self.pid, "-d", "1s", "-o", self.path("end.heap"), "--start-profile", "/dev/full", code=1)[1]
-        self.assertRegex(said, r"/dev/full: No space left on device .*--save \d+ -o FILE --start-profile FILE")
+        self.assertRegex(said, r"/dev/full: No space left on device .*--save \d+ -o END --start-profile START")
+        run, = self.runs()
+        for same in ("end.heap", "./end.heap"):
+            self.assertIn("two profiles need two files", self.heapctl("runs", self.pid, "--save", run["id"], "-o", "end.heap", "--start-profile", same, code=2, cwd=self.folder)[1])
+        self.assertIn("two profiles need two files", self.heapctl("record", self.pid, "-d", "1s", "-o", "-", "--start-profile", "/dev/stdout", code=2)[1])
+        os.unlink(self.path("end.heap"))
+        self.heapctl("runs", self.pid, "--save", run["id"], "-o", self.path("end.heap"), "--start-profile", "/dev/full", code=1)
         self.assertTrue(pathlib.Path(self.path("end.heap")).read_text().startswith("heap_v2/4096\n"))
 
     def test_longlived_needs_a_regular_file(self):

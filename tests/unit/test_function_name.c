@@ -61,6 +61,11 @@ static void keeps_what_only_looks_like_arguments(void **state)
 	assert_short("block in each (a.rb:3)", "block in each (a.rb:3)");
 	assert_short("block (2 levels) in run (a.rb:3)", "block (2 levels) in run (a.rb:3)");
 	assert_short("block (2 levels) in run", "block (2 levels) in run");
+	assert_short("Main.main (Main.hs:(3,1)-(5,10))", "Main.main (Main.hs:(3,1)-(5,10))");
+	assert_short("load (/srv/app/(auth)/page.js:3)", "load (/srv/app/(auth)/page.js:3)");
+	assert_short(
+		"JS:~load file:///srv/(auth)/page.js:3", "JS:~load file:///srv/(auth)/page.js:3");
+	assert_short("decltype(auto) ns::grow<int>(int)", "ns::grow<int>");
 	assert_short("(anonymous) (app.js:10:5)", "(anonymous) (app.js:10:5)");
 	assert_short("void (anonymous namespace)::work(int)", "(anonymous namespace)::work");
 	assert_short("std::literals::operator\"\" s[abi:cxx11](char const*, unsigned long)",
