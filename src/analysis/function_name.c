@@ -3,7 +3,6 @@
 
 #include <ctype.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <string.h>
 
 static bool is_word(char c)
@@ -76,32 +75,29 @@ static const char *skip_group(const char *name, const char *at)
 	return at;
 }
 
-static bool ends_decltype(const char *name, const char *end)
+static bool ends_with_word(const char *name, const char *end, const char *word)
 {
-	static const char word[] = "decltype";
-	const ptrdiff_t size = sizeof word - 1;
+	const size_t size = strlen(word);
+	const size_t available = (size_t)(end - name);
 
-	return end - name >= size && memcmp(end - size, word, (size_t)size) == 0 &&
-	       (end - name == size || !is_word(end[-size - 1]));
+	return available >= size && memcmp(end - size, word, size) == 0 &&
+	       (available == size || !is_word(name[available - size - 1]));
 }
 
-static bool ends_operator(const char *name, const char *end)
+static bool ends_with_operator(const char *name, const char *end)
 {
-	static const char word[] = "operator";
-	const ptrdiff_t size = sizeof word - 1;
-
 	while (end > name && strchr("<>=+-*/%^&|~!,", end[-1]) != NULL)
 		end--;
-	return end - name >= size && memcmp(end - size, word, (size_t)size) == 0;
+	return ends_with_word(name, end, "operator");
 }
 
 /* Whether the round bracket at `at` opens a list of arguments. */
 static bool opens_arguments(const char *name, const char *at)
 {
-	if (at == name || starts_with(at, "(anonymous") || ends_decltype(name, at))
+	if (at == name || starts_with(at, "(anonymous") || ends_with_word(name, at, "decltype"))
 		return false;
 	const char before = at[-1];
-	return is_word(before) || strchr(">)]}", before) != NULL || ends_operator(name, at);
+	return is_word(before) || strchr(">)]}", before) != NULL || ends_with_operator(name, at);
 }
 
 static const char *skip_qualifiers(const char *at)

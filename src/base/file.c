@@ -193,18 +193,25 @@ static bool name_temporary(struct file_draft *draft, struct error *err)
 	return true;
 }
 
+/* Where `path` is: "." for a name alone. */
+static void copy_folder(const char *path, char folder[PATH_MAX])
+{
+	const int size = (int)(path_base_name(path) - path);
+
+	snprintf(folder, PATH_MAX, "%.*s", size > 0 ? size : 1, size > 0 ? path : ".");
+}
+
 /*
  * In the folder of `path`: a file without a name, which ends with this process, however that ends.
  * -1 where the file system has none, or without the /proc that gives it its name.
  */
 static int open_nameless(const char *path, mode_t mode)
 {
-	const int size = (int)(path_base_name(path) - path);
-	char folder[4096];
+	char folder[PATH_MAX];
 
 	if (access("/proc/self/fd", X_OK) != 0)
 		return -1;
-	snprintf(folder, sizeof folder, "%.*s", size > 0 ? size : 1, size > 0 ? path : ".");
+	copy_folder(path, folder);
 	return open(folder, O_RDWR | O_TMPFILE | O_CLOEXEC, mode);
 }
 
@@ -249,12 +256,11 @@ static bool copy_to_temporary(struct file_draft *draft, struct error *err)
 /* Whether only its owner, or the folder's, may replace the file, as in /tmp. */
 static bool is_of_another_user(const char *path)
 {
-	const int size = (int)(path_base_name(path) - path);
 	const uid_t user = geteuid();
 	struct stat file, around;
 	char folder[PATH_MAX];
 
-	snprintf(folder, sizeof folder, "%.*s", size > 0 ? size : 1, size > 0 ? path : ".");
+	copy_folder(path, folder);
 	return user != 0 && fstatat(AT_FDCWD, path, &file, AT_SYMLINK_NOFOLLOW) == 0 &&
 	       stat(folder, &around) == 0 && (around.st_mode & S_ISVTX) != 0 &&
 	       file.st_uid != user && around.st_uid != user;
@@ -324,13 +330,12 @@ static bool is_below(const char *path, const char *folder)
 /* Other programs rely on these links: a file in their place would harm the whole machine. */
 static bool is_system_link(const char *path)
 {
-	const int size = (int)(path_base_name(path) - path);
 	char folder[PATH_MAX], resolved[PATH_MAX];
 	struct stat status;
 
 	if (fstatat(AT_FDCWD, path, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISLNK(status.st_mode))
 		return false;
-	snprintf(folder, sizeof folder, "%.*s", size > 0 ? size : 1, size > 0 ? path : ".");
+	copy_folder(path, folder);
 	return realpath(folder, resolved) != NULL &&
 	       (is_below(resolved, "/proc") ||
 		       (is_below(resolved, "/dev") && !is_below(resolved, "/dev/shm")));

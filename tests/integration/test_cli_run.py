@@ -631,6 +631,8 @@ class RecordingAtATerminal(Case):
         self.type(f"{HEAPCTL} run --record out.heap -- cat\n")
         self.wait_for("-- cat")
         for word in ("one", "two"):
+            # What is typed while the shell sets the terminal may be lost.
+            wait_until(lambda: self.words_of(os.tcgetpgrp(self.main)) == ["cat"], "the program to have the terminal")
             self.type(f"{word}\n")
             self.wait_for(f"{word}\r\n{word}")
             self.type("\x1a")
