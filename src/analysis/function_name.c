@@ -114,6 +114,22 @@ static const char *skip_qualifiers(const char *at)
 	return at;
 }
 
+/*
+ * The result in a method's descriptor of the JVM, which follows the arguments without a blank:
+ * "indexOf(II)I". Profilers write a class as "Lname;" or, in collapsed stacks, "Lname|", and may
+ * add how the frame was compiled: "_[j]".
+ */
+static const char *skip_jvm_result(const char *at)
+{
+	const char *end = at + strspn(at, "[");
+
+	if (*end == 'L')
+		end += strcspn(end, ";|");
+	else if (*end == '\0' || strchr("BCDFIJSVZ", *end) == NULL)
+		return at;
+	return *end != '\0' && (end[1] == '\0' || starts_with(end + 1, "_[")) ? end + 1 : at;
+}
+
 /* "vtable for X", "non-virtual thunk to X": what is there is not the result's type. */
 static bool has_prefix_words(const char *name)
 {
@@ -146,7 +162,7 @@ void function_name_append_short(struct buffer *out, const char *name)
 		if (is_operator(name, at)) {
 			after = skip_operator(at);
 		} else if (*at == '(' && opens_arguments(name, at)) {
-			at = skip_qualifiers(skip_group(name, at));
+			at = skip_jvm_result(skip_qualifiers(skip_group(name, at)));
 			had_arguments = true;
 			continue;
 		} else if (strchr("([{<", *at) != NULL) {

@@ -23,18 +23,11 @@ static bool save(struct timed_recording *recording, const char *which, struct ou
 	if ((err->hint[0] != '\0' && err->errnum != ENOSPC && err->errnum != EDQUOT) || pid == 0)
 		return false;
 	recording->is_kept = true;
-	if (output == &recording->start)
-		return error_hint(err,
-			"the agent has it: heapctl runs %d --save %" PRId64
-			" -o END --start-profile START",
-			pid, id);
+	char detach[48] = "";
 	if (recording->is_attached)
-		return error_hint(err,
-			"the agent has it: heapctl runs %d --save %" PRId64
-			" -o FILE, then heapctl detach %d",
-			pid, id, pid);
-	return error_hint(
-		err, "the agent has it: heapctl runs %d --save %" PRId64 " -o FILE", pid, id);
+		snprintf(detach, sizeof detach, ", then heapctl detach %d", pid);
+	return error_hint(err, "the agent has it: heapctl runs %d --save %" PRId64 " -o %s%s", pid,
+		id, output == &recording->start ? "END --start-profile START" : "FILE", detach);
 }
 
 /* The interval that the target has already needs no change, and no sample is lost. */

@@ -101,8 +101,11 @@ static void examine_sampling(struct diagnosis *diagnosis, const json_t *status)
 			"dump may be empty");
 	if (strcmp(json_text(status, "profiling.activated_by"), "other") == 0)
 		diagnosis_add(diagnosis, FINDING_NOTE, "sampling-by-other", "",
-			"sampling was not switched on by heapctl: heapctl record leaves it on and "
-			"also saves the profile from its start; the URLs of Mesos are refused");
+			"sampling was switched on by %s: heapctl record leaves it on and also "
+			"saves the profile from its start; the URLs of Mesos are refused",
+			json_flag(status, "profiling.active_at_start")
+				? "the program's options at its start"
+				: "the program or another tool");
 }
 
 /* The agent's own warnings; those that make a profile wrong have the level wrong. */

@@ -1248,6 +1248,13 @@ class Record(AttachCase):
                 self.assertGreater(os.path.getsize(profile), 0)
                 self.heapctl("detach", advice[2])
 
+    def test_the_advice_for_a_start_that_cannot_be_saved_ends_the_attach(self):
+        process, _ = self.start_redis(conf="prof:true,prof_active:true", preload=False)
+        said = self.heapctl("record", str(process.pid), "--attach", "-d", "1s", "-o", os.path.join(self.folder, "end.heap"),
+                            "--start-profile", "/dev/full", code=1)[1]
+        self.assertRegex(" ".join(said.split()), rf"--save \d+ -o END --start-profile START, then heapctl detach {process.pid}\)")
+        self.heapctl("detach", str(process.pid))
+
     def test_a_command_says_that_the_agent_was_detached_meanwhile(self):
         process = self.start_python()
         gone = f"has no agent any more: the agent has ended (heapctl attach {process.pid} starts it again)"

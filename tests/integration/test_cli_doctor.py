@@ -239,7 +239,8 @@ class Doctor(Case):
         os.mkdir(other, 0o777)
         found = self.examine(server.pid, ok=True, env={"HEAPCTL_DIR": other})
         self.assertIn("agent-answers", found)
-        self.assertIn("leaves it on", found["sampling-by-other"]["message"])
+        self.assertIn("switched on by the program's options at its start: heapctl record leaves it on",
+                      found["sampling-by-other"]["message"])
         self.assertRegex(found["sample-interval-wide"]["hint"], r"heapctl record --sample \d+KiB, or")
 
     def test_a_folder_of_a_target_that_answers(self):

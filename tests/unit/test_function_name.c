@@ -101,6 +101,18 @@ static void keeps_names_of_rust(void **state)
 	assert_short("app::run::{closure#0}", "app::run::{closure#0}");
 }
 
+static void drops_descriptors_of_java(void **state)
+{
+	(void)state;
+	assert_short("java/lang/String.indexOf(II)I", "java/lang/String.indexOf");
+	assert_short("java/lang/String.indexOf(II)J_[j]", "java/lang/String.indexOf_[j]");
+	assert_short("java/lang/Thread.run()V", "java/lang/Thread.run");
+	assert_short("app/Main.<init>(Ljava/lang/String;[I)V", "app/Main.<init>");
+	assert_short("app/Main.names(J)[Ljava/lang/String|", "app/Main.names");
+	assert_short("app/Main.key()[[B", "app/Main.key");
+	assert_short("app/Main.odd()Ljava", "app/Main.oddLjava");
+}
+
 static void keeps_descriptions(void **state)
 {
 	(void)state;
@@ -138,6 +150,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(keeps_what_only_looks_like_arguments),
 	cmocka_unit_test(understands_operators),
 	cmocka_unit_test(keeps_names_of_rust),
+	cmocka_unit_test(drops_descriptors_of_java),
 	cmocka_unit_test(keeps_descriptions),
 	cmocka_unit_test(makes_bare_names_as_jeprof_does),
 	cmocka_unit_test(survives_unbalanced_brackets),
