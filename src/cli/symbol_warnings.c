@@ -99,19 +99,22 @@ static size_t warn_of_missing_mappings(const struct symbol_warnings *of)
 	for (size_t i = 0; i < of->profile_count; i++) {
 		const struct profile *const profile = of->profiles[i];
 		const size_t count = count_unnamed(profile);
+		if (profile->has_go_names && count != 0) {
+			verb_warn("%s: %zu of %zu addresses have no name: Go's texts leave out "
+				  "functions of its runtime (get it without debug=1)",
+				profile->name, count, profile->location_count);
+			sum += count;
+		}
 		if (profile->has_mappings || profile->mapping_count != 0)
 			continue;
 		if (count == 0) {
 			warn_of_missing_end(profile);
 			continue;
 		}
-		/* Go's texts have the names in comments. */
-		const bool may_be_go = profile->weighting != PROFILE_EXPONENTIAL;
 		verb_warn("%s: no address has a name: it has no list of mappings "
-			  "(MAPPED_LIBRARIES), so it was cut off%s (get the whole file, or %s)",
-			profile->name, may_be_go ? ", or is a text of Go's" : "",
-			may_be_go ? "from Go one without debug=1"
-				  : "give the program in front of it");
+			  "(MAPPED_LIBRARIES), so it was cut off (get the whole file, or give the "
+			  "program in front of it)",
+			profile->name);
 		sum += count;
 	}
 	return sum;

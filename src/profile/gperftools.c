@@ -10,6 +10,9 @@
  * The word after the last '@' of the first line says how the counters are meant: "heapprofile"
  * and "growth" are exact, "heap/P" and "heap_v2/P" sampled. Without it, sampled when the live
  * objects are exactly those that were ever allocated. (jeprof's rules, kept.)
+ *
+ * Go writes the same form for ?debug=1, with names after each stack, and twice its mean interval
+ * as P of "heap/P" (runtime/pprof's writeHeapInternal). Its runtime samples bytes as heap_v2 does.
  */
 #include "profile/readers.h"
 
@@ -104,6 +107,13 @@ static void read_sample(struct text_profile *text)
 		profile_add_sample(text->profile, &sample);
 }
 
+/* How Go's runtime samples, which the first line alone does not show. */
+static void set_go_sampling(struct profile *profile)
+{
+	if (profile->weighting == PROFILE_RATIO)
+		set_sampling(profile, PROFILE_EXPONENTIAL, profile->interval_bytes / 2);
+}
+
 /* The header has the sums of the stacks, unless its writer does not know them: 0. */
 static bool lacks_stacks(const struct profile *profile)
 {
@@ -141,6 +151,9 @@ static bool read_profile(struct cursor *in, struct profile *profile, struct erro
 		else
 			text_profile_unknown_line(&text);
 	}
+	text_profile_end_go_names(&text);
+	if (profile->has_go_names)
+		set_go_sampling(profile);
 	text_profile_deinit(&text);
 	profile->lacks_stacks = lacks_stacks(profile);
 	return cursor_ok(in);

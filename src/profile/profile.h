@@ -150,7 +150,8 @@ struct profile {
 	const char *drop_frames;    /* pprof's patterns of functions to leave out; "" without */
 	const char *keep_frames;
 	enum profile_counter default_counter; /* the input's preferred one */
-	bool has_mappings;		      /* the input has a list of them, even an empty one */
+	bool has_mappings; /* the input has a list of them, even an empty one, or needs none */
+	bool has_go_names; /* in place of mappings: its runtime's functions may be without one */
 	double header_counters[PROFILE_COUNTERS]; /* of the "t*:" line in the header; raw */
 	bool lacks_stacks;  /* in gperftools' formats: they have less than the header says */
 	bool has_temporary; /* temporary allocations are counted */

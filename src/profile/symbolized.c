@@ -162,21 +162,6 @@ static bool cut_last(struct text_line *list, const char *separator, struct text_
 	return true;
 }
 
-/* "/src/parse.c:30" */
-static void set_place(
-	struct profile *profile, struct profile_frame *frame, const struct text_line *place)
-{
-	const char *const colon = memrchr(place->text, ':', place->size);
-
-	if (colon == NULL)
-		return;
-	const size_t size = (size_t)(colon - place->text);
-	struct cursor number = cursor_over(colon + 1, place->size - size - 1);
-	const uint64_t line = text_decimal(&number);
-	frame->file = string_pool_add_sized(&profile->strings, place->text, size);
-	frame->line = cursor_ok(&number) && line <= UINT32_MAX ? (uint32_t)line : 0;
-}
-
 /* As it was before write_name(). */
 static const char *original_name(struct profile *profile, const struct text_line *name)
 {
@@ -207,7 +192,7 @@ static void set_frames(
 		struct profile_frame frame = { 0 };
 		frame.function = original_name(profile, &name);
 		if (places.size != 0 && cut_last(&places, "\t", &place))
-			set_place(profile, &frame, &place);
+			text_profile_place(profile, &frame, &place);
 		profile_add_frame(profile, &frame);
 		location->frame_count++;
 	}

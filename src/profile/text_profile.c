@@ -324,19 +324,117 @@ static bool refuse_next_profile(struct cursor *in, const struct text_line *line)
 	return true;
 }
 
+void text_profile_place(
+	struct profile *profile, struct profile_frame *frame, const struct text_line *place)
+{
+	const char *const colon = memrchr(place->text, ':', place->size);
+
+	if (colon == NULL)
+		return;
+	const size_t size = (size_t)(colon - place->text);
+	struct cursor number = cursor_over(colon + 1, place->size - size - 1);
+	const uint64_t line = text_decimal(&number);
+	frame->file = string_pool_add_sized(&profile->strings, place->text, size);
+	frame->line = cursor_ok(&number) && line <= UINT32_MAX ? (uint32_t)line : 0;
+}
+
+static const char go_frame_line[] = "#\t0x";
+
+/*
+ * The same name again is that of a recursive call, whose address the stack has several times, and
+ * ends what is inlined at that address.
+ */
+static void add_go_frame(
+	struct text_profile *text, uint32_t position, const struct profile_frame *frame)
+{
+	struct profile *const profile = text->profile;
+	struct profile_location *const location = &profile->locations[position];
+	const bool is_next = position == text->go_location;
+	const bool is_repeated =
+		is_next && profile->frames[location->first_frame].function == frame->function;
+
+	if (location->frame_count != 0 && (!is_next || is_repeated)) {
+		text->go_location = PROFILE_NONE;
+		return;
+	}
+	const uint32_t added = profile_add_own_frame(profile, frame);
+	if (location->frame_count++ == 0)
+		location->first_frame = added;
+	text->go_location = position;
+	if (profile_is_full(profile))
+		cursor_fail(text->in, PROFILE_FULL_PROBLEM);
+}
+
+static void read_go_frame(struct text_profile *text, const struct text_line *line)
+{
+	struct profile *const profile = text->profile;
+	struct profile_frame frame = { .linkage_name = "", .file = "" };
+	struct cursor in = cursor_over(line->text, line->size);
+
+	profile->has_go_names = true;
+	profile->has_mappings = true;
+	cursor_skip(&in, strlen("#\t"));
+	const uint32_t position = u64_table_find(&text->addresses, text_hexadecimal(&in) + 1);
+	if (!text_accept(&in, '\t'))
+		text->has_nameless_go_frames = true;
+	if (!cursor_ok(&in) || cursor_left(&in) == 0 || position == U64_TABLE_NONE)
+		return;
+	const char *const name = (const char *)in.position;
+	const char *const end = memchr(name, '\t', cursor_left(&in));
+	const size_t reach = end == NULL ? cursor_left(&in) : (size_t)(end - name);
+	const char *const plus = memrchr(name, '+', reach);
+	frame.function = string_pool_add_sized(
+		&profile->strings, name, plus == NULL ? reach : (size_t)(plus - name));
+	cursor_skip(&in, reach);
+	text_skip_blanks(&in);
+	const struct text_line place = { (const char *)in.position, cursor_left(&in), true };
+	if (place.size != 0)
+		text_profile_place(profile, &frame, &place);
+	add_go_frame(text, position, &frame);
+}
+
+/* Of all functions, printStackRecord leaves out only this one wherever it is. */
+void text_profile_end_go_names(struct text_profile *text)
+{
+	struct profile *const profile = text->profile;
+	const struct profile_frame frame = { .function = "runtime.goexit" };
+
+	if (!profile->has_go_names || text->has_nameless_go_frames)
+		return;
+	for (size_t i = 0; i < profile->stack_count; i++) {
+		const struct profile_stack *const stack = &profile->stacks[i];
+		if (stack->depth < 2)
+			continue;
+		const uint64_t last = stack->first + stack->depth - 1;
+		struct profile_location *const root =
+			&profile->locations[profile->stack_locations[last]];
+		if (root->frame_count != 0)
+			continue;
+		root->first_frame = profile_add_frame(profile, &frame);
+		root->frame_count = 1;
+	}
+}
+
 void text_profile_unknown_line(struct text_profile *text)
 {
 	struct text_line line;
 
-	if (text_line(text->in, &line) && line.size != 0 && !refuse_next_profile(text->in, &line) &&
-		text->unknown_lines++ < KEPT_UNKNOWN_LINES)
+	if (!text_line(text->in, &line) || line.size == 0 || refuse_next_profile(text->in, &line))
+		return;
+	if (text_starts(&line, go_frame_line))
+		read_go_frame(text, &line);
+	else if (text->unknown_lines++ < KEPT_UNKNOWN_LINES)
 		profile_add_comment(text->profile, line.text, line.size);
 }
 
 void text_profile_init(struct text_profile *text, struct cursor *in, struct profile *profile)
 {
 	assert(profile->location_count == 0);
-	*text = (struct text_profile){ .in = in, .profile = profile };
+	*text = (struct text_profile){
+		.in = in,
+		.profile = profile,
+		.go_location = PROFILE_NONE,
+	};
 	u64_table_init(&text->addresses, profile->hash_seed);
 }
 

@@ -186,6 +186,8 @@ struct text_profile {
 	size_t pending_count;
 	size_t first_sample, first_thread_sample;
 	unsigned unknown_lines;
+	uint32_t go_location; /* that the last of Go's names belongs to; PROFILE_NONE without one */
+	bool has_nameless_go_frames;
 };
 
 /* The profile has no locations yet, and gets them through this reader only. */
@@ -253,8 +255,23 @@ static inline const unsigned char *text_profile_counters_at(
 /* Steps over blanks, `c` and blanks; fails with `problem` when something else is there. */
 bool text_profile_expect(struct text_profile *text, char c, const char *problem);
 
-/* Keeps the line as a comment of the profile, if it is among the first of its kind. */
+/*
+ * For all other lines. One that Go writes after a stack names an address of it, as the one before
+ * the return address:
+ *
+ *	#<tab>0x4b3f0b<tab>main.fill+0x6b<tab><tab>/src/main.go:4
+ *
+ * The names of what is inlined come first, on lines with the same address (runtime/pprof's
+ * printStackRecord). The first lines of any other kind are kept as comments of the profile.
+ */
 void text_profile_unknown_line(struct text_profile *text);
+
+/* Once all is read: names the roots of Go's stacks, which it leaves out. */
+void text_profile_end_go_names(struct text_profile *text);
+
+/* Sets the frame's file and line from "/src/parse.c:30", where the text is such a place. */
+void text_profile_place(
+	struct profile *profile, struct profile_frame *frame, const struct text_line *place);
 
 /*
  * The list of mapped files at the end of a text profile: /proc/PID/maps as it was

@@ -127,9 +127,17 @@ class Foreign(unittest.TestCase):
         run = self.report(b"heap_v2/1\n  t*: 1: 64 [0: 0]\n@ 0x400110 0x400220\n  t*: 1: 64 [0: 0]\n", "--text")
         self.assertIn(b"it has no list of mappings (MAPPED_LIBRARIES), so it was cut off", run.stderr)
         self.assertNotIn(b"java", run.stderr)
-        self.assertNotIn(b"Go", run.stderr)
-        run = self.report(b"heap profile: 1: 64 [1: 64] @ heap/8192\n1: 64 [1: 64] @ 0x4b5e37\n#\t0x4b5e36\tmain.grab+0xb6\t/g.go:4\n", "--text")
-        self.assertIn(b"or is a text of Go's (get the whole file, or from Go one without debug=1)", run.stderr)
+
+    def test_texts_of_go_have_names_and_its_sampling(self):
+        """Go's own tool prints 4129 B for the same text, and no name without the program."""
+        head, stack = "heap profile: 1: 64 [1: 64] @ heap/8192\n", "1: 64 [1: 64] @ {} 0x4b5e37 0x461121\n#\t0x4b5e36\tmain.grab+0xb6\t/g.go:4\n"
+        run = self.report((head + stack.format("")).encode(), "--text", "--unit", "B")
+        self.assertEqual(b"", run.stderr)
+        self.assertIn(b"Total: 4128 B", run.stdout)
+        self.assertIn(b"main.grab", run.stdout)
+        self.assertIn(b"runtime.goexit", run.stdout)
+        run = self.report((head + stack.format("0x4b0001")).encode(), "--text")
+        self.assertIn(b"1 of 3 addresses have no name: Go's texts leave out functions of its runtime (get it without debug=1)", run.stderr)
 
     def test_profile_with_names_was_cut_off(self):
         """Between stacks nothing else shows it: all addresses have names."""

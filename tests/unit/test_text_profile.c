@@ -119,6 +119,58 @@ static void contention_becomes_nanoseconds(void **state)
 			       "#\t0x4b62bd\tsync.(*Mutex).Unlock+0xbd\t/mutex.go:2\n");
 	assert_int_equal(go->kind, PROFILE_CONTENTION);
 	assert_int_equal(go->sample_count, 1);
+	assert_string_equal(function_at(go, &go->samples[0], 0), "sync.(*Mutex).Unlock");
+	assert_string_equal(function_at(go, &go->samples[0], 1), "runtime.goexit");
+}
+
+static void go_samples_as_jemalloc_does_and_names_its_stacks(void **state)
+{
+	(void)state;
+	CLEANUP(profile_cleanup)
+	struct profile *profile =
+		must_read_text("heap profile: 2: 30 [2: 30] @ heap/8192\n"
+			       "1: 10 [1: 10] @ 0x4b3f0c 0x4b3f0c 0x4b3ec7 0x461121\n"
+			       "#\t0x4b3f0b\tmain.fill[...]+0x6b\t\t/src/main.go:4\n"
+			       "#\t0x4b3f0b\tmain.fill[...]+0x6b\t\t/src/main.go:4\n"
+			       "#\t0x4b3ec6\tmain.inner+0x26\t/src/main.go:9\n"
+			       "#\t0x4b3ec6\tmain.outer+0x26\t/src/main.go:6\n\n"
+			       "1: 20 [1: 20] @ 0x1001 0x4b3ec7 0x461121\n"
+			       "#\t0x4b3ec6\tmain.inner+0x26\t/src/main.go:9\n"
+			       "#\t0x4b3ec6\tmain.outer+0x26\t/src/main.go:6\n\n"
+			       "# runtime.MemStats\n");
+
+	assert_int_equal(profile->weighting, PROFILE_EXPONENTIAL);
+	assert_int_equal(profile->interval_bytes, 4096);
+	assert_int_equal(profile->comment_count, 1);
+	assert_int_equal(profile->frame_count, 4);
+	assert_string_equal(function_at(profile, &profile->samples[0], 1), "main.fill[...]");
+	assert_string_equal(function_at(profile, &profile->samples[0], 3), "runtime.goexit");
+	const struct profile_stack *const stack = &profile->stacks[profile->samples[1].stack];
+	const struct profile_location *const inlined =
+		&profile->locations[profile->stack_locations[stack->first + 1]];
+	const struct profile_frame *const frames = &profile->frames[inlined->first_frame];
+	assert_int_equal(inlined->frame_count, 2);
+	assert_string_equal(frames[0].function, "main.inner");
+	assert_string_equal(frames[1].function, "main.outer");
+	assert_string_equal(frames[1].file, "/src/main.go");
+	assert_int_equal(frames[1].line, 6);
+	/* A function of the runtime at the leaf has no line of its own. */
+	assert_int_equal(profile->locations[profile->stack_locations[stack->first]].frame_count, 0);
+}
+
+static void a_go_line_without_a_name_names_nothing(void **state)
+{
+	(void)state;
+	CLEANUP(profile_cleanup)
+	struct profile *profile = must_read_text(
+		"heap profile: 1: 10 [1: 10] @ heap/8192\n1: 10 [1: 10] @ 0x1001 0x2001 0x3001\n"
+		"#\t0x1000\n#\t0x2000\tmain.main\n#\t0x3000\n#\t0x9000\tmain.other+0x1\n"
+		"#\t0xfffffffffffffffff\tx\n#\t0x\n");
+
+	assert_int_equal(profile->weighting, PROFILE_EXPONENTIAL);
+	assert_int_equal(profile->frame_count, 1);
+	assert_string_equal(function_at(profile, &profile->samples[0], 1), "main.main");
+	assert_string_equal(profile->frames[0].file, "");
 }
 
 static void reads_collapsed_stacks(void **state)
@@ -189,6 +241,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(gperftools_own_memory_map_is_understood),
 	cmocka_unit_test(malformed_gperftools_lines_are_reported),
 	cmocka_unit_test(contention_becomes_nanoseconds),
+	cmocka_unit_test(go_samples_as_jemalloc_does_and_names_its_stacks),
+	cmocka_unit_test(a_go_line_without_a_name_names_nothing),
 	cmocka_unit_test(reads_collapsed_stacks),
 	cmocka_unit_test(a_bad_collapsed_line_is_reported_with_its_place),
 	cmocka_unit_test(a_collapsed_stack_has_a_limit),
