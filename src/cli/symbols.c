@@ -50,9 +50,10 @@ static bool make_place(const struct symbols_request *request, const char *build_
 		error_set(err, ERROR_NOT_FOUND, "there is no folder for the symbol cache");
 		return error_hint(err, "set HOME, or use --folder");
 	}
+	if (request->folder == NULL && !file_make_folder(folder, 0700, err))
+		return error_hint(err, "use --folder");
 	if (request->folder == NULL && !symbol_cache_prepare(folder)) {
-		error_set(err, ERROR_DENIED,
-			"%s: the symbol cache cannot be made, or other users can write to it",
+		error_set(err, ERROR_DENIED, "the symbol cache %s is no folder of this user alone",
 			folder);
 		return error_hint(err, "chmod 700 it, or use --folder");
 	}

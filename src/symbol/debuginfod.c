@@ -279,10 +279,11 @@ static void hint_at_server(const char *answer, struct buffer *hint)
 
 /*
  * The client keeps an answer without a file as an empty file, with which it answers for ten
- * minutes. Which file a source has depends on the version of the client.
+ * minutes. Which file a source has depends on the version of the client. Appends what to remove;
+ * false when there is none.
  */
-static void hint_at_kept_miss(
-	const struct wanted_file *wanted, const char *folder, bool was_asked, struct buffer *hint)
+static bool find_kept_miss(
+	const struct wanted_file *wanted, const char *folder, struct buffer *kept)
 {
 	CLEANUP(free_cleanup)
 	char *path = xasprintf(
@@ -290,14 +291,19 @@ static void hint_at_kept_miss(
 	struct stat status;
 
 	if (stat(path, &status) != 0 || (wanted->source == NULL && status.st_size != 0))
-		return;
-	if (was_asked)
-		buffer_append_string(hint, ", then ");
-	buffer_printf(hint, "remove %s%s%s", wanted->source == NULL ? "" : "the empty files in ",
-		path,
-		was_asked ? ", which keeps this answer for ten minutes"
-			  : " to ask the debuginfod servers again, from which no file came less "
-			    "than ten minutes ago");
+		return false;
+	buffer_printf(kept, "%s%s", wanted->source == NULL ? "" : "the empty files in ", path);
+	return true;
+}
+
+static void hint_at_kept_miss(
+	const struct wanted_file *wanted, const char *folder, struct buffer *hint)
+{
+	CLEANUP(buffer_deinit) struct buffer kept = BUFFER_OR_EXIT;
+
+	if (find_kept_miss(wanted, folder, &kept))
+		buffer_printf(hint, ", then remove %s, which keeps this answer for ten minutes",
+			buffer_string(&kept));
 }
 
 static void explain(const struct debuginfod *debuginfod, const struct wanted_file *wanted,
@@ -306,6 +312,7 @@ static void explain(const struct debuginfod *debuginfod, const struct wanted_fil
 	CLEANUP(buffer_deinit) struct buffer folder = BUFFER_OR_EXIT;
 	CLEANUP(buffer_deinit) struct buffer log = BUFFER_OR_EXIT;
 	CLEANUP(buffer_deinit) struct buffer answer = BUFFER_OR_EXIT;
+	CLEANUP(buffer_deinit) struct buffer kept = BUFFER_OR_EXIT;
 
 	append_cache_folder(&folder);
 	read_log(debuginfod, &log);
@@ -316,7 +323,11 @@ static void explain(const struct debuginfod *debuginfod, const struct wanted_fil
 		if (problem->size == 0 && log.size != 0 &&
 			strstr(buffer_string(&log), "\ninit server ") == NULL) {
 			buffer_clear(hint);
-			hint_at_kept_miss(wanted, buffer_string(&folder), false, hint);
+			if (find_kept_miss(wanted, buffer_string(&folder), &kept))
+				buffer_printf(hint,
+					"remove %s to ask the debuginfod servers again, from which "
+					"no file came less than ten minutes ago",
+					buffer_string(&kept));
 		}
 		return;
 	}
@@ -326,7 +337,17 @@ static void explain(const struct debuginfod *debuginfod, const struct wanted_fil
 		atomic_store(&has_failed, true);
 	if (errnum == ETIME || errnum == EINTR || errnum == ECANCELED) {
 		buffer_append_string(problem, "the debuginfod servers did not answer in time");
-		buffer_append_string(hint, "try again later, or allow more time");
+		if (find_kept_miss(wanted, buffer_string(&folder), &kept))
+			buffer_printf(hint,
+				"try again in ten minutes, or remove %s and allow more time",
+				buffer_string(&kept));
+		else
+			buffer_append_string(hint, "try again later, or allow more time");
+	} else if (errnum == EFBIG && !atomic_load(&current_is_too_long)) {
+		buffer_append_string(problem, "what the debuginfod servers have is larger than "
+					      "DEBUGINFOD_MAXSIZE allows");
+		buffer_append_string(hint, "raise DEBUGINFOD_MAXSIZE, or unset it");
+		hint_at_kept_miss(wanted, buffer_string(&folder), hint);
 	} else if (errnum == EFBIG && wanted->source != NULL) {
 		buffer_append_string(
 			problem, "what the debuginfod servers have is too long for a source file");
@@ -342,15 +363,17 @@ static void explain(const struct debuginfod *debuginfod, const struct wanted_fil
 		buffer_printf(problem, "debuginfod's cache %s cannot be written: %s",
 			buffer_string(&folder), strerror(errnum));
 		buffer_append_string(hint,
-			"free space there, or set DEBUGINFOD_CACHE_PATH to a folder that can be "
-			"written");
+			errnum == ENOSPC || errnum == EDQUOT
+				? "free space there, or set DEBUGINFOD_CACHE_PATH to a folder "
+				  "that can be written"
+				: "set DEBUGINFOD_CACHE_PATH to a folder that can be written");
 	} else {
 		const char *const why =
 			answer.size == 0 ? strerror(errnum) : buffer_string(&answer);
 		buffer_printf(problem, "the debuginfod servers failed: %s", why);
 		hint_at_server(why, hint);
 		if (is_missing)
-			hint_at_kept_miss(wanted, buffer_string(&folder), true, hint);
+			hint_at_kept_miss(wanted, buffer_string(&folder), hint);
 	}
 }
 

@@ -196,14 +196,15 @@ static enum symbol_source answer_all(struct making *making)
 	return source;
 }
 
-/* Go's own linker writes none before Go 1.24, and its user types no option of ld. */
 static const char *build_id_hint(const struct elf_image *image)
 {
-	return elf_image_section(image, ".go.buildinfo") == NULL
-		       ? "link it with -Wl,--build-id"
-		       : "build it with go build -ldflags=\"-B 0x$(openssl rand -hex 20)\", or "
-			 "with "
-			 "Go 1.24 or later";
+	if (elf_image_section(image, ".debug_info.dwo") != NULL)
+		return "give the program that it belongs to";
+	/* Go's own linker writes none before Go 1.24, and its user types no option of ld. */
+	if (elf_image_section(image, ".go.buildinfo") != NULL)
+		return "build it with go build -ldflags=\"-B 0x$(openssl rand -hex 20)\", or with "
+		       "Go 1.24 or later";
+	return "link it with -Wl,--build-id";
 }
 
 /* Opens the file, and its debug file where it has one. */
@@ -289,6 +290,13 @@ bool symbol_index_make(const char *path, const struct symbolizer_options *option
 		return error_hint(err, "%s",
 			is_refused ? buffer_string(&making.search.hint)
 				   : "give the debug file, or point --build-id-dir at it");
+	}
+	if (making.boundaries.count == 0 && elf_image_section(&making.image, ".text") == NULL) {
+		error_set(err, ERROR_INPUT,
+			"%s: it describes no functions, as files that dwz made of what programs "
+			"share",
+			path);
+		return error_hint(err, "give these programs, or their debug files");
 	}
 	const struct symbol_ranges ranges = { making.boundaries.vaddrs, making.chain_of,
 		making.boundaries.count };

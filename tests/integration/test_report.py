@@ -247,7 +247,7 @@ class Sources(unittest.TestCase):
         self.server.claimed = 1 << 30
         self.assertIn("too long for a source file", self.allow().stderr)
         self.server.is_silent = True
-        self.assertIn("did not answer in time (try again later, or allow more time)", self.allow("--debuginfod-timeout=1", path="/build/slow.c").stderr)
+        self.assertIn("did not answer in time (try again in ten minutes, or remove the empty files in ", self.allow("--debuginfod-timeout=1", path="/build/slow.c").stderr)
 
 
 class Report(unittest.TestCase):

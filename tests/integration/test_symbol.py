@@ -804,6 +804,12 @@ class Servers(BuiltOnce):
         self.assertIn("has more than the 1048576 bytes that this process may write", module["problem"])
         self.assertEqual("dynamic", module["source"])
 
+    def test_a_file_above_the_clients_own_limit(self):
+        self.server.claimed = 1 << 30
+        module = self.ask("--debuginfod", self.url, variables={"DEBUGINFOD_CACHE_PATH": os.path.join(self.folder, "client"), "DEBUGINFOD_MAXSIZE": "100000"})["modules"][0]
+        self.assertEqual("what the debuginfod servers have is larger than DEBUGINFOD_MAXSIZE allows", module["problem"])
+        self.assertIn("raise DEBUGINFOD_MAXSIZE, or unset it", module["hint"])
+
     def test_a_cache_that_cannot_be_written_is_no_fault_of_the_servers(self):
         file = pathlib.Path(self.folder, "file")
         file.write_text("")
@@ -813,7 +819,7 @@ class Servers(BuiltOnce):
                                       ({"DEBUGINFOD_CACHE_PATH": f"{self.folder}/no/such"}, f"{self.folder}/no/such", "No such file or directory")):
             module = self.ask("--debuginfod", self.url, variables=variables)["modules"][0]
             self.assertEqual(f"debuginfod's cache {cache} cannot be written: {why}", module["problem"])
-            self.assertIn("DEBUGINFOD_CACHE_PATH", module["hint"])
+            self.assertEqual("set DEBUGINFOD_CACHE_PATH to a folder that can be written", module["hint"])
         self.assertEqual([], self.server.asked)
 
     def test_it_says_what_a_server_answered_in_place_of_a_file(self):
@@ -886,6 +892,7 @@ class Servers(BuiltOnce):
         self.server.is_silent = True
         answer = self.ask("--debuginfod", self.url, "--timeout", "1500")
         self.assertIn("did not answer in time", answer["modules"][0]["problem"])
+        self.assertIn(f"try again in ten minutes, or remove {self.kept()} and allow more time", answer["modules"][0]["hint"])
         self.assertLess(answer["milliseconds"], 30000)
 
 

@@ -225,6 +225,27 @@ class Use(IndexCase):
         self.check_refused(text, "not an ELF file")
         self.check_refused(self.folder, "not a regular file")
         self.check_refused("/dev/null", "not a regular file")
+        run("gcc", "-g", "-gsplit-dwarf", "-x", "c", "-c", "-o", os.path.join(self.folder, "part.o"), "-", input="int main(void) { return 0; }")
+        self.check_refused(os.path.join(self.folder, "part.dwo"), "it has no build-id", "give the program that it belongs to")
+
+    @unittest.skipUnless(have("dwz"), "dwz is not installed")
+    def test_what_programs_share_is_no_program(self):
+        for version in ((), ("-5",)):
+            with self.subTest(version=version):
+                copies = [shutil.copy(build_in(os.path.join(self.folder, name), flags=["-g", "-gdwarf-5" if version else "-gdwarf-4"]),
+                                      os.path.join(self.folder, f"{name}.copy")) for name in ("one", "two")]
+                common = os.path.join(self.folder, "common")
+                run("dwz", *version, "-m", common, *copies)
+                self.check_refused(common, "it describes no functions, as files that dwz made of what programs share", "give these programs, or their debug files")
+
+    def test_a_cache_that_cannot_be_made(self):
+        caches = pathlib.Path(self.home, ".cache")
+        caches.write_text("")
+        self.check_refused(self.program, f"making the folder {caches}", ": Not a directory (use --folder)")
+        caches.unlink()
+        (caches / "heapctl").mkdir(parents=True)
+        (caches / "heapctl").chmod(0o777)
+        self.check_refused(self.program, "heapctl is no folder of this user alone (chmod 700 it, or use --folder)")
 
     @unittest.skipUnless(have("go", "openssl"), "Go or openssl is not installed")
     def test_a_go_program_gets_a_build_id_by_the_command_of_the_hint(self):
