@@ -129,7 +129,7 @@ class Foreign(unittest.TestCase):
         self.assertNotIn(b"java", run.stderr)
 
     def test_texts_of_go_have_names_and_its_sampling(self):
-        """Go's own tool prints 4129 B for the same text, and no name without the program."""
+        """The figure is that of go tool pprof for the same text."""
         head, stack = "heap profile: 1: 64 [1: 64] @ heap/8192\n", "1: 64 [1: 64] @ {} 0x4b5e37 0x461121\n#\t0x4b5e36\tmain.grab+0xb6\t/g.go:4\n"
         run = self.report((head + stack.format("")).encode(), "--text", "--unit", "B")
         self.assertEqual(b"", run.stderr)
