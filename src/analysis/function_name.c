@@ -114,20 +114,30 @@ static const char *skip_qualifiers(const char *at)
 	return at;
 }
 
-/*
- * The result in a method's descriptor of the JVM, which follows the arguments without a blank:
- * "indexOf(II)I". Profilers write a class as "Lname;" or, in collapsed stacks, "Lname|", and may
- * add how the frame was compiled: "_[j]".
- */
-static const char *skip_jvm_result(const char *at)
+/* NULL where there is none. A class is "Lname;", or "Lname|" in collapsed stacks. */
+static const char *skip_jvm_type(const char *at)
 {
-	const char *end = at + strspn(at, "[");
+	at += strspn(at, "[");
+	if (*at == 'L') {
+		at += strcspn(at, ";|)");
+		return *at == ';' || *at == '|' ? at + 1 : NULL;
+	}
+	return *at != '\0' && strchr("BCDFIJSVZ", *at) != NULL ? at + 1 : NULL;
+}
 
-	if (*end == 'L')
-		end += strcspn(end, ";|");
-	else if (*end == '\0' || strchr("BCDFIJSVZ", *end) == NULL)
-		return at;
-	return *end != '\0' && (end[1] == '\0' || starts_with(end + 1, "_[")) ? end + 1 : at;
+/*
+ * A method's descriptor, "(II)I" of "indexOf(II)I" (JVM specification, section 4.3.3). Profilers
+ * may add a line (":12") or how the frame was compiled ("_[j]"). NULL where there is none.
+ */
+static const char *skip_jvm_descriptor(const char *at)
+{
+	const char *end = at + 1;
+
+	while (end != NULL && *end != ')')
+		end = skip_jvm_type(end);
+	if (end != NULL)
+		end = skip_jvm_type(end + 1);
+	return end != NULL && (*end == '\0' || *end == ':' || starts_with(end, "_[")) ? end : NULL;
 }
 
 /* "vtable for X", "non-virtual thunk to X": what is there is not the result's type. */
@@ -162,7 +172,8 @@ void function_name_append_short(struct buffer *out, const char *name)
 		if (is_operator(name, at)) {
 			after = skip_operator(at);
 		} else if (*at == '(' && opens_arguments(name, at)) {
-			at = skip_jvm_result(skip_qualifiers(skip_group(name, at)));
+			const char *const end = skip_jvm_descriptor(at);
+			at = end != NULL ? end : skip_qualifiers(skip_group(name, at));
 			had_arguments = true;
 			continue;
 		} else if (strchr("([{<", *at) != NULL) {

@@ -93,11 +93,13 @@ static bool load_source(struct report_session *session, struct source *source,
 	return !session->options->fragmentation || load_fragmentation(session, source, err);
 }
 
-static void warn_of_no_samples(const char *name)
+static void warn_of_no_samples(const char *name, enum profile_kind kind)
 {
-	verb_warn("%s has no samples: nothing that was in use was allocated while sampling was on "
-		  "(record for longer, or with --sample 16KiB)",
-		name);
+	verb_warn("%s has no samples: %s", name,
+		kind == PROFILE_HEAP
+			? "nothing that was in use was allocated while sampling was on (record for "
+			  "longer, or with --sample 16KiB)"
+			: "nothing happened while they were taken (take them for longer)");
 }
 
 static bool load(
@@ -116,7 +118,7 @@ static bool load(
 			verb_warn("%s: %s", source.name, profile->comments[i] + 5);
 	}
 	if (profile->sample_count == 0 && !request->is_base && request->target == NULL)
-		warn_of_no_samples(profile->name);
+		warn_of_no_samples(profile->name, profile->kind);
 	session->pids = xgrow(session->pids, &session->pid_capacity, session->profile_count + 1,
 		sizeof *session->pids);
 	session->pids[session->profile_count] = request->target != NULL ? source.pid : 0;
@@ -153,7 +155,7 @@ static bool load_tree(
 	for (size_t i = before; i < session->profile_count; i++)
 		sample_count += session->profiles[i]->sample_count;
 	if (sample_count == 0 && !is_base)
-		warn_of_no_samples(operand);
+		warn_of_no_samples(operand, PROFILE_HEAP);
 	if (!is_base)
 		session->tree_count += count;
 	return true;

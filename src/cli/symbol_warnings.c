@@ -74,7 +74,7 @@ static size_t count_unnamed(const struct profile *profile)
 
 	for (size_t i = 0; i < profile->location_count; i++)
 		count += profile->locations[i].mapping == PROFILE_NONE &&
-			 profile->locations[i].frame_count == 0;
+			 profile_location_is_unnamed(profile, &profile->locations[i]);
 	return count;
 }
 

@@ -68,6 +68,8 @@ static bool detect(struct cursor in)
 	struct text_line line;
 	struct stack_line parsed;
 
+	if (text_profile_is_go_count(&in))
+		return false;
 	for (int i = 0; i < TRIED_LINES && text_line(&in, &line); i++)
 		if (!is_empty(&line))
 			return parse_line(&line, &parsed);

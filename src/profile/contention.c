@@ -121,7 +121,7 @@ static bool read_profile(struct cursor *in, struct profile *profile, struct erro
 		while (cursor_more(in))
 			read_line(&reader);
 	scale(&reader);
-	text_profile_end_go_names(&reader.text);
+	text_profile_end_go_names(&reader.text, false);
 	text_profile_deinit(&reader.text);
 	return cursor_ok(in);
 }

@@ -64,8 +64,8 @@ static void set_type(struct profile *profile, const struct text_line *type, uint
 		profile->kind == PROFILE_HEAP && profile->weighting == PROFILE_WEIGHTED;
 }
 
-/* " 1: 4096 [1: 4096] @ heap_v2/524288" of the first line. */
-static void read_header(struct text_profile *text)
+/* " 1: 4096 [1: 4096] @ heap_v2/524288" of the first line. Returns the last number; 0 without. */
+static uint64_t read_header(struct text_profile *text)
 {
 	struct text_line rest = { 0 };
 	uint64_t period = 0;
@@ -73,11 +73,11 @@ static void read_header(struct text_profile *text)
 	cursor_skip(text->in, sizeof title - 1);
 	text_skip_blanks(text->in);
 	if (!text_profile_counters(text, text->profile->header_counters))
-		return;
+		return 0;
 	if (!text_accept(text->in, '@')) {
 		text_line(text->in, &rest);
 		set_type(text->profile, &(struct text_line){ 0 }, 0);
-		return;
+		return 0;
 	}
 	text_skip_blanks(text->in);
 	if (!text_line(text->in, &rest))
@@ -90,6 +90,7 @@ static void read_header(struct text_profile *text)
 		rest.size = type_size;
 	}
 	set_type(text->profile, &rest, period);
+	return period;
 }
 
 /* "1: 4096 [1: 4096] @ 0x1 0x2" */
@@ -107,24 +108,31 @@ static void read_sample(struct text_profile *text)
 		profile_add_sample(text->profile, &sample);
 }
 
-/* How Go's runtime samples, which the first line alone does not show. */
-static void set_go_sampling(struct profile *profile)
+/*
+ * How Go's runtime samples, which the first line alone does not show. A mean interval of 1 records
+ * all, and after 0 nothing more is sampled: neither is scaled.
+ */
+static void set_go_sampling(struct profile *profile, uint64_t period)
 {
-	if (profile->weighting == PROFILE_RATIO)
-		set_sampling(profile, PROFILE_EXPONENTIAL, profile->interval_bytes / 2);
+	if (profile->weighting != PROFILE_RATIO)
+		return;
+	if (period / 2 > 1) {
+		set_sampling(profile, PROFILE_EXPONENTIAL, period / 2);
+		return;
+	}
+	profile->weighting = PROFILE_WEIGHTED;
+	profile->interval_bytes = 0;
+	profile->is_complete = period != 0;
 }
 
 /* The header has the sums of the stacks, unless its writer does not know them: 0. */
 static bool lacks_stacks(const struct profile *profile)
 {
-	static const enum profile_counter counters[] = { PROFILE_INUSE_OBJECTS,
-		PROFILE_INUSE_SPACE };
-
-	for (size_t i = 0; i < sizeof counters / sizeof *counters; i++) {
+	for (size_t counter = 0; counter < PROFILE_COUNTERS; counter++) {
 		double sum = 0;
-		for (size_t j = 0; j < profile->sample_count; j++)
-			sum += profile->samples[j].counters[counters[i]];
-		if (sum < profile->header_counters[counters[i]])
+		for (size_t i = 0; i < profile->sample_count; i++)
+			sum += profile->samples[i].counters[counter];
+		if (sum < profile->header_counters[counter])
 			return true;
 	}
 	return false;
@@ -141,7 +149,7 @@ static bool read_profile(struct cursor *in, struct profile *profile, struct erro
 
 	(void)err;
 	text_profile_init(&text, in, profile);
-	read_header(&text);
+	const uint64_t period = read_header(&text);
 	while (cursor_more(in)) {
 		text_skip_blanks(in);
 		if (at_digit(in))
@@ -151,9 +159,9 @@ static bool read_profile(struct cursor *in, struct profile *profile, struct erro
 		else
 			text_profile_unknown_line(&text);
 	}
-	text_profile_end_go_names(&text);
+	text_profile_end_go_names(&text, true);
 	if (profile->has_go_names)
-		set_go_sampling(profile);
+		set_go_sampling(profile, period);
 	text_profile_deinit(&text);
 	profile->lacks_stacks = lacks_stacks(profile);
 	return cursor_ok(in);

@@ -279,6 +279,11 @@ static bool refuse_unknown(const char *name, const struct cursor *in, struct err
 		error_set(err, ERROR_INPUT, "%s is a tar, but not a bundle of heapctl", name);
 		return error_hint(err, "heapctl trend reads all profiles of a tar");
 	}
+	if (text_profile_is_go_count(in)) {
+		error_set(err, ERROR_INPUT, "%s counts goroutines or threads, not memory", name);
+		return error_hint(
+			err, "take Go's profile of the heap, of its blocks or its mutexes");
+	}
 	if (cursor_left(in) == 0)
 		error_set(err, ERROR_INPUT, "%s: byte %zu: it is empty", name, cursor_offset(in));
 	else

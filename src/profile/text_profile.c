@@ -394,25 +394,67 @@ static void read_go_frame(struct text_profile *text, const struct text_line *lin
 }
 
 /* Of all functions, printStackRecord leaves out only this one wherever it is. */
-void text_profile_end_go_names(struct text_profile *text)
+static void name_go_root(struct profile *profile, const struct profile_stack *stack)
+{
+	const struct profile_frame frame = { .function = "runtime.goexit" };
+
+	if (stack->depth < 2)
+		return;
+	struct profile_location *const root =
+		&profile->locations[profile->stack_locations[stack->first + stack->depth - 1]];
+	if (root->frame_count != 0)
+		return;
+	root->first_frame = profile_add_frame(profile, &frame);
+	root->frame_count = 1;
+}
+
+/* Its names are left out at the leaf, but not of a stack that has no other. */
+static bool is_go_runtime(const struct profile *profile, uint32_t position)
+{
+	static const char *const packages[] = { "runtime.", "internal/runtime/" };
+	const struct profile_location *const location = &profile->locations[position];
+
+	if (location->frame_count == 0)
+		return true;
+	const char *const function = profile->frames[location->first_frame].function;
+	for (size_t i = 0; i < sizeof packages / sizeof *packages; i++)
+		if (strncmp(function, packages[i], strlen(packages[i])) == 0)
+			return true;
+	return false;
+}
+
+/* What had no line is nowhere else, and needs no name any more. */
+static void hide_go_runtime(struct profile *profile, struct profile_stack *stack)
+{
+	const uint32_t *const positions = profile->stack_locations + stack->first;
+	uint32_t hidden = 0;
+
+	while (hidden < stack->depth && is_go_runtime(profile, positions[hidden]))
+		hidden++;
+	if (hidden == stack->depth)
+		return;
+	for (uint32_t i = 0; i < hidden; i++)
+		if (profile->locations[positions[i]].frame_count == 0)
+			profile->locations[positions[i]].address = 0;
+	stack->first += hidden;
+	stack->depth -= hidden;
+}
+
+void text_profile_end_go_names(struct text_profile *text, bool hides_runtime)
 {
 	struct profile *const profile = text->profile;
-	const struct profile_frame frame = { .function = "runtime.goexit" };
 
 	if (!profile->has_go_names || text->has_nameless_go_frames)
 		return;
-	for (size_t i = 0; i < profile->stack_count; i++) {
-		const struct profile_stack *const stack = &profile->stacks[i];
-		if (stack->depth < 2)
-			continue;
-		const uint64_t last = stack->first + stack->depth - 1;
-		struct profile_location *const root =
-			&profile->locations[profile->stack_locations[last]];
-		if (root->frame_count != 0)
-			continue;
-		root->first_frame = profile_add_frame(profile, &frame);
-		root->frame_count = 1;
-	}
+	for (size_t i = 0; i < profile->stack_count; i++)
+		name_go_root(profile, &profile->stacks[i]);
+	for (size_t i = 0; i < profile->stack_count && hides_runtime; i++)
+		hide_go_runtime(profile, &profile->stacks[i]);
+}
+
+bool text_profile_is_go_count(const struct cursor *in)
+{
+	return text_at(in, "goroutine profile:") || text_at(in, "threadcreate profile:");
 }
 
 void text_profile_unknown_line(struct text_profile *text)

@@ -266,8 +266,14 @@ bool text_profile_expect(struct text_profile *text, char c, const char *problem)
  */
 void text_profile_unknown_line(struct text_profile *text);
 
-/* Once all is read: names the roots of Go's stacks, which it leaves out. */
-void text_profile_end_go_names(struct text_profile *text);
+/*
+ * Once all is read: names the roots of Go's stacks, which it leaves out. `hides_runtime`: what Go's
+ * own profiles of the heap leave out, functions of its runtime at the leaf, is removed.
+ */
+void text_profile_end_go_names(struct text_profile *text, bool hides_runtime);
+
+/* Whether a text of Go's is next that counts goroutines or threads. */
+bool text_profile_is_go_count(const struct cursor *in);
 
 /* Sets the frame's file and line from "/src/parse.c:30", where the text is such a place. */
 void text_profile_place(

@@ -136,8 +136,11 @@ class Foreign(unittest.TestCase):
         self.assertIn(b"Total: 4128 B", run.stdout)
         self.assertIn(b"main.grab", run.stdout)
         self.assertIn(b"runtime.goexit", run.stdout)
-        run = self.report((head + stack.format("0x4b0001")).encode(), "--text")
-        self.assertIn(b"1 of 3 addresses have no name: Go's texts leave out functions of its runtime (get it without debug=1)", run.stderr)
+        run = self.report((head + stack.format("0x4b0001") + "#\t0x461120\n").encode(), "--text")
+        self.assertIn(b"2 of 3 addresses have no name: Go's texts leave out functions of its runtime (get it without debug=1)", run.stderr)
+        for kind in (b"goroutine", b"threadcreate"):
+            run = self.report(kind + b" profile: total 1\n1 @ 0x1 0x2\n#\t0x0\tmain.main+0x1\t/a.go:3\n")
+            self.assertIn(b"counts goroutines or threads, not memory (take Go's profile of the heap, of its blocks or its mutexes)", run.stderr)
 
     def test_profile_with_names_was_cut_off(self):
         """Between stacks nothing else shows it: all addresses have names."""
@@ -498,6 +501,10 @@ class Report(unittest.TestCase):
         result = run("report", "-", input=b"heap_v2/524288\n  t*: 0: 0 [0: 0]\n\nMAPPED_LIBRARIES:\n")
         self.assertEqual(result.stdout, b"")
         self.assertIn("standard input has no samples: nothing that was in use was allocated while sampling was on (record for longer", result.stderr.decode())
+
+    def test_an_idle_program_has_no_waits(self):
+        result = run("report", "-", input=b"--- contention:\ncycles/second = 1000\nsampling period = 1\n\nMAPPED_LIBRARIES:\n")
+        self.assertIn("standard input has no samples: nothing happened while they were taken (take them for longer)\n", result.stderr.decode())
 
     def test_a_profile_of_what_was_freed_is_not_empty_without_a_word(self):
         freed = b"heap_v2/4096\n  t*: 0: 0 [9: 9000]\n@ 0x1000\n  t*: 0: 0 [9: 9000]\n\nMAPPED_LIBRARIES:\n"

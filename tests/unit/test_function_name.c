@@ -111,6 +111,9 @@ static void drops_descriptors_of_java(void **state)
 	assert_short("app/Main.names(J)[Ljava/lang/String|", "app/Main.names");
 	assert_short("app/Main.key()[[B", "app/Main.key");
 	assert_short("app/Main.odd()Ljava", "app/Main.oddLjava");
+	assert_short("app/Main.step(I)I:12", "app/Main.step:12");
+	assert_short("app/Main.copy([Ljava/lang/String|)[Ljava/lang/Object|", "app/Main.copy");
+	assert_short("app/Main.sum([[J[BLapp/Key;)J_[i]", "app/Main.sum_[i]");
 }
 
 static void keeps_descriptions(void **state)

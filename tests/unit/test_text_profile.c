@@ -145,17 +145,52 @@ static void go_samples_as_jemalloc_does_and_names_its_stacks(void **state)
 	assert_int_equal(profile->frame_count, 4);
 	assert_string_equal(function_at(profile, &profile->samples[0], 1), "main.fill[...]");
 	assert_string_equal(function_at(profile, &profile->samples[0], 3), "runtime.goexit");
+	/* Of the second stack, the leaf is a function of the runtime, which has no line. */
 	const struct profile_stack *const stack = &profile->stacks[profile->samples[1].stack];
 	const struct profile_location *const inlined =
-		&profile->locations[profile->stack_locations[stack->first + 1]];
+		&profile->locations[profile->stack_locations[stack->first]];
+	assert_int_equal(stack->depth, 2);
 	const struct profile_frame *const frames = &profile->frames[inlined->first_frame];
 	assert_int_equal(inlined->frame_count, 2);
 	assert_string_equal(frames[0].function, "main.inner");
 	assert_string_equal(frames[1].function, "main.outer");
 	assert_string_equal(frames[1].file, "/src/main.go");
 	assert_int_equal(frames[1].line, 6);
-	/* A function of the runtime at the leaf has no line of its own. */
-	assert_int_equal(profile->locations[profile->stack_locations[stack->first]].frame_count, 0);
+}
+
+static void a_cut_shows_in_any_sum_of_the_first_line(void **state)
+{
+	(void)state;
+	static const char all[] = "heap profile: 1: 2 [3: 8] @ heapprofile\n1: 2 [2: 4] @ 0x1\n"
+				  "0: 0 [1: 4] @ 0x2\n";
+	char cut[sizeof all];
+
+	snprintf(cut, sizeof cut, "%.*s", (int)(strstr(all, "0: 0") - all), all);
+	CLEANUP(profile_cleanup) struct profile *const whole = must_read_text(all);
+	CLEANUP(profile_cleanup) struct profile *const part = must_read_text(cut);
+	assert_false(whole->lacks_stacks);
+	assert_true(part->lacks_stacks);
+}
+
+static void go_samples_all_or_nothing(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *period;
+		bool is_complete;
+	} cases[] = { { "2", true }, { "0", false } };
+
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char text[128];
+		snprintf(text, sizeof text,
+			"heap profile: 1: 10 [1: 10] @ heap/%s\n1: 10 [1: 10] @ 0x2 "
+			"0x3\n#\t0x1\tf+0x1\n",
+			cases[i].period);
+		CLEANUP(profile_cleanup) struct profile *profile = must_read_text(text);
+		assert_int_equal(profile->weighting, PROFILE_WEIGHTED);
+		assert_int_equal(profile->interval_bytes, 0);
+		assert_int_equal(profile->is_complete, cases[i].is_complete);
+	}
 }
 
 static void a_go_line_without_a_name_names_nothing(void **state)
@@ -242,6 +277,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(malformed_gperftools_lines_are_reported),
 	cmocka_unit_test(contention_becomes_nanoseconds),
 	cmocka_unit_test(go_samples_as_jemalloc_does_and_names_its_stacks),
+	cmocka_unit_test(a_cut_shows_in_any_sum_of_the_first_line),
+	cmocka_unit_test(go_samples_all_or_nothing),
 	cmocka_unit_test(a_go_line_without_a_name_names_nothing),
 	cmocka_unit_test(reads_collapsed_stacks),
 	cmocka_unit_test(a_bad_collapsed_line_is_reported_with_its_place),
