@@ -211,14 +211,54 @@ bool module_layout_fits(const struct symbol_module *module, const struct module_
 	return false;
 }
 
+/* A profile may name the build only behind the code of a file. */
+static bool owns_beginning(const struct symbol_module *module, struct symbol_mapping mapping)
+{
+	if (mapping.file_offset != 0)
+		return false;
+	if (mapping.build_id[0] == '\0')
+		mapping.build_id = module->build_id;
+	return module_owns(module, &mapping);
+}
+
 void module_find_bases(struct symbol_module *module)
 {
 	module->base_count = 0;
 	for (size_t i = 0; i < module->mapping_count; i++)
-		if (module->mappings[i].file_offset == 0 &&
-			module_owns(module, &module->mappings[i]))
+		if (owns_beginning(module, module->mappings[i]))
 			*XAPPEND(module->bases, module->base_count, module->base_capacity) =
 				module->mappings[i].start;
+}
+
+static bool has_size(const struct symbol_module *module, const struct symbol_mapping *mapping,
+	const struct elf_segment *segment)
+{
+	for (uint64_t page = MIN_PAGE_BYTES; page <= module->page_limit; page *= 4)
+		if (mapping->limit - mapping->start ==
+			round_up(segment->vaddr + segment->memory_bytes, page) -
+				round_down(segment->vaddr, page))
+			return true;
+	return false;
+}
+
+/* Where a profile lists mappings of code alone, as pprof does: the segment of the same size. */
+static bool translate_by_code(const struct symbol_module *module, const struct elf_image *image,
+	const struct module_query *query, uint64_t *vaddr)
+{
+	const struct elf_segment *found = NULL;
+
+	for (size_t i = 0; i < image->segment_count; i++) {
+		const struct elf_segment *const segment = &image->segments[i];
+		if (!segment->executable || !has_size(module, query->mapping, segment))
+			continue;
+		if (found != NULL)
+			return false;
+		found = segment;
+	}
+	if (found == NULL)
+		return false;
+	*vaddr = query->address - query->mapping->start + round_down(found->vaddr, MIN_PAGE_BYTES);
+	return true;
 }
 
 bool module_translate(const struct symbol_module *module, const struct elf_image *image,
@@ -235,7 +275,9 @@ bool module_translate(const struct symbol_module *module, const struct elf_image
 
 	const size_t bases = search_count_up_to(
 		module->bases, module->base_count, sizeof *module->bases, 0, query->address);
-	if (bases == 0 || image->segment_count == 0)
+	if (bases == 0)
+		return translate_by_code(module, image, query, vaddr);
+	if (image->segment_count == 0)
 		return false;
 	*vaddr = query->address - module->bases[bases - 1] +
 		 round_down(image->segments[0].vaddr, MIN_PAGE_BYTES);

@@ -145,7 +145,8 @@ void module_find_bases(struct symbol_module *module);
 
 /*
  * The vaddr of a query; false when it lies in no segment. A debug file's segments do not say
- * where in the program's file they are, so there the module's first mapping decides.
+ * where in the program's file they are, so there the mapping of the file's beginning decides, or
+ * that of the query by its size.
  */
 bool module_translate(const struct symbol_module *module, const struct elf_image *image,
 	const struct module_query *query, uint64_t *vaddr);

@@ -572,10 +572,29 @@ static void explain_missing_debug(struct symbol_module *module, const char *pack
 	set_problem(module, problems[module->report.source], buffer_string(&hint));
 }
 
+/* A debug file or an index was found, and no address has a place in it. */
+static bool has_no_places(const struct symbol_module *module)
+{
+	const struct module_work *const work = module->work;
+
+	if (work->image.data == NULL || work->image.has_code || work->count != 0)
+		return false;
+	for (size_t i = 0; i < module->query_count; i++)
+		if (!module->queries[i].is_answered && module->queries[i].mapping != NULL)
+			return true;
+	return false;
+}
+
 void module_explain(struct symbol_module *module, const char *package)
 {
 	struct module_work *const work = module->work;
 
+	if (module->report.problem[0] == '\0' && has_no_places(module)) {
+		set_problem(module, "its mappings do not say where in the file the addresses are",
+			"give the file that ran, or point --sysroot at a copy of the system it ran "
+			"on");
+		return;
+	}
 	if (work->image.data == NULL || has_full_index(work) || module->report.problem[0] != '\0' ||
 		strcmp(module->path, "[vdso]") == 0)
 		return;

@@ -154,6 +154,40 @@ class Use(IndexCase):
                                 *map(hex, self.addresses)))
         self.assertEqual([result["frames"] for result in self.expected], [result["frames"] for result in answer["results"]])
 
+    def test_a_program_that_is_gone_has_names_in_each_form_of_its_profile(self):
+        """The agent names the build behind the code alone, and pprof lists code alone."""
+        self.index("--folder", self.ids, self.program)
+        debug = os.path.join(self.folder, "debug")
+        place = self.place(debug, self.program)
+        os.makedirs(os.path.dirname(place))
+        run("objcopy", "--only-keep-debug", self.program, place)
+        address = next(result["address"] for result in self.expected if len(result["frames"]) > 2)
+        frames = next(r["frames"] for r in self.expected if r["address"] == address)
+        base = 0x55d27e690000
+        lines = []
+        for line in run("readelf", "-lW", self.program).splitlines():
+            fields = line.split()
+            if fields[:1] == ["LOAD"]:
+                offset, vaddr, size = (int(fields[at], 16) for at in (1, 2, 5))
+                is_code = fields[7] == "E"
+                start = base + (vaddr & -4096)
+                lines.append(f"{start:x}-{base + (vaddr + size + 4095 & -4096):x} r-{'x' if is_code else '-'}p {offset & -4096:08x} 00:00 1 /gone/program")
+                lines += [f"#build-id {start:x} {build_id_of(self.program)}"] if is_code else []
+        heap, pprof = (os.path.join(self.folder, name) for name in ("a.heap", "a.pb.gz"))
+        pathlib.Path(heap).write_text(f"heap_v2/1\n  t*: 1: 8 [0: 0]\n@ {base + address + 1:#x}\n  t*: 1: 8 [0: 0]\n\nMAPPED_LIBRARIES:\n" + "\n".join(lines) + "\n")
+        self.heapctl("report", "--pprof", "-o", pprof, heap)
+        for profile in (heap, pprof):
+            for folder in (self.ids, debug):
+                with self.subTest(profile=profile, folder=folder):
+                    result = self.heapctl("report", "--text", "--lines", "--no-prune", "--no-cache", "--build-id-dir", folder, profile)
+                    self.assertEqual("", result.stderr)
+                    self.assertIn(os.path.basename(frames[0]["file"]) + ":" + str(frames[0]["line"]), result.stdout)
+        # A part of the code, of which nothing says where it begins.
+        lines = [line.replace(" 00001000 ", " 00002000 ").replace(f"{base + 0x1000:x}", f"{base + 0x1800:x}") for line in lines if " 00000000 " not in line]
+        pathlib.Path(heap).write_text(f"heap_v2/1\n  t*: 1: 8 [0: 0]\n@ {base + 0x1900:#x}\n  t*: 1: 8 [0: 0]\n\nMAPPED_LIBRARIES:\n" + "\n".join(lines) + "\n")
+        result = self.heapctl("report", "--text", "--no-cache", "--build-id-dir", self.ids, heap)
+        self.assertIn("/gone/program: 1 of 1 addresses have no name: its mappings do not say where in the file the addresses are (give the file that ran,", result.stderr)
+
     def test_of_a_stripped_program_with_its_debug_file(self):
         debug = self.place(self.ids, self.program)
         os.makedirs(os.path.dirname(debug))
