@@ -243,6 +243,13 @@ static bool load_all(struct report_session *session, struct error *err)
 		operands++;
 		count--;
 	}
+	if (count == 0 && session->program != NULL) {
+		error_set(err, ERROR_USAGE, "%s is a program's file, and no profile follows it",
+			session->program);
+		return error_hint(err,
+			"give one as well; a process of that name is meant by its pid, which "
+			"heapctl ps has");
+	}
 	if (count == 0) {
 		error_set(err, ERROR_USAGE, "no profile given");
 		return error_hint(err, "give a file, - for standard input, a URL or a TARGET");

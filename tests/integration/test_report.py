@@ -678,6 +678,8 @@ class Report(unittest.TestCase):
         self.assertIn("invalid value for --sort: 'size'; use flat, cum, change or name (",
                       run("report", "--sort=size", self.first, code=2).stderr.decode())
         self.assertIn("no profile given", run("report", code=2).stderr.decode())
+        self.assertIn(f"{STORE} is a program's file, and no profile follows it (give one as well; a process of that name is meant by its pid,",
+                      run("report", STORE, code=2).stderr.decode())
         self.assertIn("threads", run("report", "--thread=1", "--flame", "-", input=b"main;f 10\n", code=2).stderr.decode())
 
     def test_a_pattern_that_explodes_is_an_error(self):
