@@ -230,40 +230,80 @@ void module_find_bases(struct symbol_module *module)
 				module->mappings[i].start;
 }
 
-static bool has_size(const struct symbol_module *module, const struct symbol_mapping *mapping,
-	const struct elf_segment *segment)
+/*
+ * Whether the mapping would be a part of the image's code with the file's beginning at `base`, or
+ * the code a part of the mapping, as where a tool has one mapping for all of a file.
+ */
+static bool is_code_at(const struct symbol_module *module, const struct elf_image *image,
+	const struct symbol_mapping *mapping, uint64_t base)
 {
+	const uint64_t start =
+		mapping->start - base + round_down(image->segments[0].vaddr, MIN_PAGE_BYTES);
+	const uint64_t limit = start + (mapping->limit - mapping->start);
+
 	for (uint64_t page = MIN_PAGE_BYTES; page <= module->page_limit; page *= 4)
-		if (mapping->limit - mapping->start ==
-			round_up(segment->vaddr + segment->memory_bytes, page) -
-				round_down(segment->vaddr, page))
-			return true;
+		for (size_t i = 0; i < image->segment_count; i++) {
+			const struct elf_segment *const segment = &image->segments[i];
+			const uint64_t first = round_down(segment->vaddr, page);
+			const uint64_t end = round_up(segment->vaddr + segment->memory_bytes, page);
+			if (segment->executable && ((start >= first && limit <= end) ||
+							   (start <= first && limit >= end)))
+				return true;
+		}
 	return false;
 }
 
-/* Where a profile lists mappings of code alone, as pprof does: the segment of the same size. */
-static bool translate_by_code(const struct symbol_module *module, const struct elf_image *image,
-	const struct module_query *query, uint64_t *vaddr)
+/*
+ * Where a profile lists mappings of code alone, as pprof does: the segment of the same size, in
+ * pages of the size that gives it. False where sizes lead to different places.
+ */
+static bool find_base_by_size(const struct symbol_module *module, const struct elf_image *image,
+	const struct symbol_mapping *mapping, uint64_t *base)
 {
-	const struct elf_segment *found = NULL;
+	const uint64_t first = round_down(image->segments[0].vaddr, MIN_PAGE_BYTES);
+	bool is_found = false;
 
-	for (size_t i = 0; i < image->segment_count; i++) {
-		const struct elf_segment *const segment = &image->segments[i];
-		if (!segment->executable || !has_size(module, query->mapping, segment))
-			continue;
-		if (found != NULL)
-			return false;
-		found = segment;
+	for (uint64_t page = MIN_PAGE_BYTES; page <= module->page_limit; page *= 4)
+		for (size_t i = 0; i < image->segment_count; i++) {
+			const struct elf_segment *const segment = &image->segments[i];
+			const uint64_t start = round_down(segment->vaddr, page);
+			const uint64_t limit =
+				round_up(segment->vaddr + segment->memory_bytes, page);
+			if (!segment->executable ||
+				mapping->limit - mapping->start != limit - start)
+				continue;
+			if (is_found && *base != mapping->start - start + first)
+				return false;
+			*base = mapping->start - start + first;
+			is_found = true;
+		}
+	return is_found;
+}
+
+/*
+ * Where the file's beginning is, for an address in its code. lld puts the first page of small
+ * programs into two segments, so the nearest mapping of it may be the code itself.
+ */
+static bool find_base(const struct symbol_module *module, const struct elf_image *image,
+	const struct module_query *query, uint64_t *base)
+{
+	enum { TRIED_BASES = 3 };
+	const size_t below = search_count_up_to(
+		module->bases, module->base_count, sizeof *module->bases, 0, query->address);
+
+	for (size_t i = 0; i < below && i < TRIED_BASES; i++) {
+		*base = module->bases[below - 1 - i];
+		if (is_code_at(module, image, query->mapping, *base))
+			return true;
 	}
-	if (found == NULL)
-		return false;
-	*vaddr = query->address - query->mapping->start + round_down(found->vaddr, MIN_PAGE_BYTES);
-	return true;
+	return find_base_by_size(module, image, query->mapping, base);
 }
 
 bool module_translate(const struct symbol_module *module, const struct elf_image *image,
 	const struct module_query *query, uint64_t *vaddr)
 {
+	uint64_t base = 0;
+
 	if (image->has_code) {
 		const struct elf_segment *const segment =
 			elf_image_segment_at(image, query->file_offset);
@@ -273,14 +313,9 @@ bool module_translate(const struct symbol_module *module, const struct elf_image
 		return true;
 	}
 
-	const size_t bases = search_count_up_to(
-		module->bases, module->base_count, sizeof *module->bases, 0, query->address);
-	if (bases == 0)
-		return translate_by_code(module, image, query, vaddr);
-	if (image->segment_count == 0)
+	if (image->segment_count == 0 || !find_base(module, image, query, &base))
 		return false;
-	*vaddr = query->address - module->bases[bases - 1] +
-		 round_down(image->segments[0].vaddr, MIN_PAGE_BYTES);
+	*vaddr = query->address - base + round_down(image->segments[0].vaddr, MIN_PAGE_BYTES);
 	return true;
 }
 

@@ -154,37 +154,57 @@ class Use(IndexCase):
                                 *map(hex, self.addresses)))
         self.assertEqual([result["frames"] for result in self.expected], [result["frames"] for result in answer["results"]])
 
-    def test_a_program_that_is_gone_has_names_in_each_form_of_its_profile(self):
-        """The agent names the build behind the code alone, and pprof lists code alone."""
-        self.index("--folder", self.ids, self.program)
-        debug = os.path.join(self.folder, "debug")
-        place = self.place(debug, self.program)
-        os.makedirs(os.path.dirname(place))
-        run("objcopy", "--only-keep-debug", self.program, place)
-        address = next(result["address"] for result in self.expected if len(result["frames"]) > 2)
-        frames = next(r["frames"] for r in self.expected if r["address"] == address)
-        base = 0x55d27e690000
+    def profile_of(self, program, address, omit="", page=4096):
+        """As of a process that ran it, whose agent names the build behind the code alone. Mappings with `omit` are left out."""
+        base = 0 if "EXEC" in run("readelf", "-hW", program) else 0x55d27e690000
         lines = []
-        for line in run("readelf", "-lW", self.program).splitlines():
+        for line in run("readelf", "-lW", program).splitlines():
             fields = line.split()
-            if fields[:1] == ["LOAD"]:
-                offset, vaddr, size = (int(fields[at], 16) for at in (1, 2, 5))
-                is_code = fields[7] == "E"
-                start = base + (vaddr & -4096)
-                lines.append(f"{start:x}-{base + (vaddr + size + 4095 & -4096):x} r-{'x' if is_code else '-'}p {offset & -4096:08x} 00:00 1 /gone/program")
-                lines += [f"#build-id {start:x} {build_id_of(self.program)}"] if is_code else []
-        heap, pprof = (os.path.join(self.folder, name) for name in ("a.heap", "a.pb.gz"))
-        pathlib.Path(heap).write_text(f"heap_v2/1\n  t*: 1: 8 [0: 0]\n@ {base + address + 1:#x}\n  t*: 1: 8 [0: 0]\n\nMAPPED_LIBRARIES:\n" + "\n".join(lines) + "\n")
-        self.heapctl("report", "--pprof", "-o", pprof, heap)
-        for profile in (heap, pprof):
-            for folder in (self.ids, debug):
-                with self.subTest(profile=profile, folder=folder):
-                    result = self.heapctl("report", "--text", "--lines", "--no-prune", "--no-cache", "--build-id-dir", folder, profile)
-                    self.assertEqual("", result.stderr)
-                    self.assertIn(os.path.basename(frames[0]["file"]) + ":" + str(frames[0]["line"]), result.stdout)
-        # A part of the code, of which nothing says where it begins.
-        lines = [line.replace(" 00001000 ", " 00002000 ").replace(f"{base + 0x1000:x}", f"{base + 0x1800:x}") for line in lines if " 00000000 " not in line]
-        pathlib.Path(heap).write_text(f"heap_v2/1\n  t*: 1: 8 [0: 0]\n@ {base + 0x1900:#x}\n  t*: 1: 8 [0: 0]\n\nMAPPED_LIBRARIES:\n" + "\n".join(lines) + "\n")
+            if fields[:1] != ["LOAD"]:
+                continue
+            offset, vaddr, size = (int(fields[at], 16) for at in (1, 2, 5))
+            is_code = fields[7] == "E"
+            start = base + (vaddr & -page)
+            mapping = f"{start:x}-{base + (vaddr + size + page - 1 & -page):x} r-{'x' if is_code else '-'}p {offset & -page:08x} 00:00 1 /gone/program"
+            if omit == "" or omit not in mapping:
+                lines += [mapping] + ([f"#build-id {start:x} {build_id_of(program)}"] if is_code else [])
+        path = os.path.join(self.folder, "a.heap")
+        pathlib.Path(path).write_text(f"heap_v2/1\n  t*: 1: 8 [0: 0]\n@ {base + address + 1:#x}\n  t*: 1: 8 [0: 0]\n\nMAPPED_LIBRARIES:\n" + "\n".join(lines) + "\n")
+        return path
+
+    def test_a_program_that_is_gone_has_names_in_each_form_of_its_profile(self):
+        source = os.path.join(self.folder, "many.c")
+        pathlib.Path(source).write_text("#include <stdlib.h>\n" + "".join(f'void *take{n}(int n) {{ __asm__ volatile(".fill 6000, 1, 0x90"); return malloc(n); }}\n' for n in range(3)) +
+                                        "int main(int c, char **v) { (void)v; return take0(c) == take1(c) && take2(c); }\n")
+        debug = os.path.join(self.folder, "debug")
+        pprof = os.path.join(self.folder, "a.pb.gz")
+        # lld maps the first page of this file twice: as constants, and as code.
+        large = "-Wl,-z,max-page-size=65536"
+        for page, *link in ((4096, "gcc"), (4096, "gcc", "-no-pie"), (4096, "gcc", "-Wl,-z,noseparate-code"), (4096, "clang", "-fuse-ld=lld"),
+                            (4096, "clang", "-fuse-ld=lld", "-no-pie"), (4096, "gcc", large), (65536, "gcc", large), (65536, "clang", "-fuse-ld=lld", large)):
+            program = os.path.join(self.folder, "many")
+            run(*link, "-g", "-O1", "-w", "-Wl,--build-id", source, "-o", program)
+            self.index("--folder", self.ids, program)
+            place = self.place(debug, program)
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            run("objcopy", "--only-keep-debug", program, place)
+            symbols = {fields[2]: int(fields[0], 16) for fields in map(str.split, run("nm", program).splitlines()) if len(fields) == 3}
+            for name in ("take0", "take1", "take2"):
+                heap = self.profile_of(program, symbols[name], page=page)
+                self.heapctl("report", "--pprof", "--strip-names", "-o", pprof, heap)
+                for profile in (heap, pprof):
+                    for folder in (self.ids, debug):
+                        with self.subTest(page=page, link=link, name=name, profile=profile, folder=folder):
+                            result = self.heapctl("report", "--text", "--lines", "--no-prune", "--no-cache", "--build-id-dir", folder, profile)
+                            self.assertEqual("", result.stderr)
+                            self.assertRegex(result.stdout, rf" {name} \S*many.c:{int(name[4:]) + 2}\n")
+
+    def test_a_place_that_a_profile_does_not_say_is_said_to_be_missing(self):
+        self.index("--folder", self.ids, self.program)
+        heap = self.profile_of(self.program, self.addresses[0], omit=" 00000000 ")
+        text = pathlib.Path(heap).read_text()
+        begin = re.search(r"^(\w+)-\w+ r-xp", text, re.M).group(1)
+        pathlib.Path(heap).write_text(text.replace(begin, f"{int(begin, 16) - 4096:x}"))
         result = self.heapctl("report", "--text", "--no-cache", "--build-id-dir", self.ids, heap)
         self.assertIn("/gone/program: 1 of 1 addresses have no name: its mappings do not say where in the file the addresses are (give the file that ran,", result.stderr)
 
