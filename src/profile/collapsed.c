@@ -153,7 +153,7 @@ static void read_line(
 	if (!parse_line(line, &parsed)) {
 		in->position = (const unsigned char *)line->text;
 		cursor_fail(in, line->is_whole ? "a stack and its value were expected"
-					       : "it ends in the middle of a stack: truncated");
+					       : TEXT_CUT_STACK_PROBLEM);
 		return;
 	}
 	if (fabs(parsed.value) >= PROFILE_COUNT_LIMIT) {

@@ -46,6 +46,8 @@ static void read_sample(struct contention_reader *reader)
 	if (!text_profile_expect(&reader->text, '@', "'@' was expected before the stack"))
 		return;
 	sample.stack = text_profile_stack(&reader->text);
+	if (!cursor_more(in))
+		cursor_fail(in, TEXT_CUT_STACK_PROBLEM);
 	if (cursor_ok(in))
 		profile_add_sample(reader->text.profile, &sample);
 }
@@ -68,7 +70,10 @@ static bool read_variable(struct contention_reader *reader)
 		return false;
 	text_skip_blanks(&in);
 	*value = (double)text_decimal(&in);
-	if (cursor_ok(&in) && *value == 0)
+	/* Go writes a period of 0 where it takes no samples. */
+	if (*value == 0 && value == &reader->sampling_period)
+		*value = 1;
+	else if (cursor_ok(&in) && *value == 0)
 		cursor_fail(&in, "it must be above 0");
 	*reader->text.in = in;
 	return true;

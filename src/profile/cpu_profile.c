@@ -85,7 +85,7 @@ static uint32_t read_stack(
 	struct cursor *in, struct word_format format, struct profile *profile, uint64_t depth)
 {
 	if (depth > cursor_left(in) / (format.is_64_bits ? 8 : 4)) {
-		cursor_fail(in, "it ends in the middle of a stack: truncated");
+		cursor_fail(in, TEXT_CUT_STACK_PROBLEM);
 		return PROFILE_NONE;
 	}
 	CLEANUP(free_cleanup) uint32_t *locations = xreallocarray(NULL, depth, sizeof *locations);

@@ -103,7 +103,7 @@ static void read_sample(struct text_profile *text)
 		return;
 	sample.stack = text_profile_stack(text);
 	if (!cursor_more(text->in))
-		cursor_fail(text->in, "it ends in the middle of a stack: truncated");
+		cursor_fail(text->in, TEXT_CUT_STACK_PROBLEM);
 	if (cursor_ok(text->in))
 		profile_add_sample(text->profile, &sample);
 }

@@ -373,6 +373,10 @@ static void read_go_frame(struct text_profile *text, const struct text_line *lin
 
 	profile->has_go_names = true;
 	profile->has_mappings = true;
+	if (!line->is_whole) {
+		cursor_fail(text->in, "it ends in the middle of a name: truncated");
+		return;
+	}
 	cursor_skip(&in, strlen("#\t"));
 	const uint32_t position = u64_table_find(&text->addresses, text_hexadecimal(&in) + 1);
 	if (!text_accept(&in, '\t'))

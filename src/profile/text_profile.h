@@ -172,6 +172,8 @@ static inline const unsigned char *text_hexadecimal_at(const unsigned char *at, 
 	return at[bits / 4] < 'A' ? at + bits / 4 : NULL;
 }
 
+#define TEXT_CUT_STACK_PROBLEM "it ends in the middle of a stack: truncated"
+
 enum { TEXT_PENDING_STACKS = 32 };
 
 struct text_profile {

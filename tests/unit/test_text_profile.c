@@ -113,6 +113,10 @@ static void contention_becomes_nanoseconds(void **state)
 	assert_int_equal(profile->mapping_count, 1);
 	assert_text_refused("--- contention:\ncycles/second = 0\n", "it must be above 0");
 	CLEANUP(profile_cleanup)
+	struct profile *const off =
+		must_read_text("--- mutex:\ncycles/second=1000000000\nsampling period=0\n");
+	assert_int_equal(off->sample_count, 0);
+	CLEANUP(profile_cleanup)
 	struct profile *const go =
 		must_read_text("--- mutex:\ncycles/second=1000000000\n"
 			       "sampling period=1\n459 2 @ 0x4b62be 0x4b6225\n"
@@ -121,6 +125,11 @@ static void contention_becomes_nanoseconds(void **state)
 	assert_int_equal(go->sample_count, 1);
 	assert_string_equal(function_at(go, &go->samples[0], 0), "sync.(*Mutex).Unlock");
 	assert_string_equal(function_at(go, &go->samples[0], 1), "runtime.goexit");
+	assert_text_refused("--- mutex:\ncycles/second=1\n459 2 @ 0x4b62be 0x4b62",
+		"it ends in the middle of a stack: truncated");
+	assert_text_refused("--- mutex:\ncycles/second=1\n459 2 @ 0x4b62be 0x4b6225\n"
+			    "#\t0x4b62bd\tsync.(*Mutex).Un",
+		"it ends in the middle of a name: truncated");
 }
 
 static void go_samples_as_jemalloc_does_and_names_its_stacks(void **state)
